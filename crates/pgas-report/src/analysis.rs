@@ -209,36 +209,95 @@ impl RankSummary {
 /// Finds the cause of each wait. In the rounds of a barrier most ranks wait for some that wait,
 /// too.
 fn find_causes(ranks: &mut [RankSummary]) {
-    let waits: HashMap<u32, Vec<(i64, i64, u32)>> = ranks
+    let indices = ranks
         .iter()
-        .map(|rank| {
-            let waits = rank.stretches.iter().filter(|s| s.doing == Doing::Waits);
-            let waits = waits.filter_map(|s| Some((s.from, s.until, s.rank?)));
-            (rank.rank, waits.collect())
-        })
-        .collect();
-    // The rank that a rank waits for at a time; its waits are in the order of their starts.
-    let waited_for = |rank: u32, at: i64| {
-        let waits = waits.get(&rank)?;
-        let n_begun = waits.partition_point(|(from, _, _)| *from <= at);
-        let (_, until, of) = waits.get(n_begun.checked_sub(1)?)?;
-        (at < *until).then_some(*of)
+        .zip(0..)
+        .map(|(rank, index)| (rank.rank, index));
+    let indices: HashMap<u32, usize> = indices.collect();
+    let waits = |rank: &RankSummary| -> Vec<Wait> {
+        let waits = rank.stretches.iter().filter(|s| s.doing == Doing::Waits);
+        waits.filter_map(|s| Wait::of(s, &indices)).collect()
     };
-    for rank in ranks {
-        let waits = rank.stretches.iter_mut();
-        for wait in waits.filter(|s| s.doing == Doing::Waits) {
-            let middle = wait.from.midpoint(wait.until);
-            let mut passed = vec![rank.rank];
-            wait.cause = wait.rank;
-            while let Some(next) = wait.cause.and_then(|cause| waited_for(cause, middle)) {
-                passed.extend(wait.cause);
-                // Ranks that wait for each other have no cause but the first.
-                if passed.contains(&next) {
-                    wait.cause = wait.rank;
-                    break;
-                }
-                wait.cause = Some(next);
+    let mut chains = Chains {
+        waits: ranks.iter().map(waits).collect(),
+        n_begun: vec![0; ranks.len()],
+        passed: vec![0; ranks.len()],
+        n: 0,
+    };
+    let mut middles: Vec<(i64, usize, usize)> = Vec::new();
+    for (rank, summary) in ranks.iter().enumerate() {
+        for (index, s) in summary.stretches.iter().enumerate() {
+            if s.doing == Doing::Waits {
+                middles.push((s.from.midpoint(s.until), rank, index));
             }
         }
+    }
+    middles.sort_unstable();
+    for (middle, rank, index) in middles {
+        let own = indices[&ranks[rank].rank];
+        let wait = &mut ranks[rank].stretches[index];
+        wait.cause = Wait::of(wait, &indices).map(|wait| chains.cause(own, wait, middle));
+    }
+}
+
+/// A wait for another rank.
+#[derive(Clone, Copy)]
+struct Wait {
+    from: i64,
+    until: i64,
+    /// The rank that it is for, and that one's index if it has a trace.
+    of: (u32, Option<usize>),
+}
+
+impl Wait {
+    fn of(stretch: &Stretch, indices: &HashMap<u32, usize>) -> Option<Self> {
+        let of = stretch.rank?;
+        Some(Self {
+            from: stretch.from,
+            until: stretch.until,
+            of: (of, indices.get(&of).copied()),
+        })
+    }
+}
+
+/// The ranks that wait for each other at a time that only goes on, so that nothing is searched for.
+struct Chains {
+    /// The waits of each rank, in the order of their starts.
+    waits: Vec<Vec<Wait>>,
+    /// How many of them have begun.
+    n_begun: Vec<usize>,
+    /// The number of the last chain in which each rank was.
+    passed: Vec<usize>,
+    /// The number of chains so far.
+    n: usize,
+}
+
+impl Chains {
+    /// The wait of a rank at a time: the one that has begun last, if it is not over.
+    fn at(&mut self, rank: usize, at: i64) -> Option<Wait> {
+        let (waits, n_begun) = (&self.waits[rank], &mut self.n_begun[rank]);
+        while waits.get(*n_begun).is_some_and(|wait| wait.from <= at) {
+            *n_begun += 1;
+        }
+        let last = waits[..*n_begun].last();
+        last.copied().filter(|wait| at < wait.until)
+    }
+
+    /// The end of the chain that begins with a wait of a rank.
+    fn cause(&mut self, rank: usize, wait: Wait, at: i64) -> u32 {
+        self.n += 1;
+        self.passed[rank] = self.n;
+        let mut last = wait;
+        while let Some(index) = last.of.1
+            && let Some(next) = self.at(index, at)
+        {
+            self.passed[index] = self.n;
+            // Ranks that wait for each other have no cause but the first.
+            if next.of.1.is_some_and(|next| self.passed[next] == self.n) {
+                return wait.of.0;
+            }
+            last = next;
+        }
+        last.of.0
     }
 }

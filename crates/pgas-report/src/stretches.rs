@@ -1,6 +1,6 @@
 //! The activities of a rank: waits, handlers and spans, and events without a duration.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pgas_core::trace::Kind;
 
@@ -8,7 +8,7 @@ use crate::align::Message;
 use crate::read::{Event, Trace};
 
 /// The activity of a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Doing {
     /// A wait.
     Waits,
@@ -115,19 +115,32 @@ impl Known {
 fn requests(traces: &[Trace]) -> HashMap<(u32, u32, u64), i64> {
     let mut requests = HashMap::new();
     for trace in traces {
-        // The messages that each thread serves, the innermost last.
+        // The messages that each thread serves, and the requests of each rank among them, the
+        // innermost last. A reply that is served answers this rank.
         let mut served: HashMap<u8, Vec<&Event>> = HashMap::new();
+        let mut open: HashMap<(u8, Option<u32>), Vec<i64>> = HashMap::new();
+        let is_request = |event: &Event| event.numbers[1].is_multiple_of(2);
         for event in &trace.events {
+            let of_thread = served.entry(event.thread).or_default();
             match event.kind {
-                Kind::Begin => served.entry(event.thread).or_default().push(event),
-                Kind::End => drop(served.entry(event.thread).or_default().pop()),
-                Kind::Send if event.numbers[1] % 2 == 1 => {
-                    let mut open = served.get(&event.thread).into_iter().flatten().rev();
-                    // A reply that is served answers this rank.
-                    let is_request = |it: &&&Event| it.numbers[1].is_multiple_of(2);
-                    let request = open.find(|it| is_request(it) && it.rank == event.rank);
+                Kind::Begin => {
+                    of_thread.push(event);
+                    if is_request(event) {
+                        let of_rank = open.entry((event.thread, event.rank));
+                        of_rank.or_default().push(event.at);
+                    }
+                }
+                Kind::End => {
+                    if let Some(over) = of_thread.pop().filter(|over| is_request(over)) {
+                        let of_rank = open.entry((over.thread, over.rank));
+                        of_rank.or_default().pop();
+                    }
+                }
+                Kind::Send if !is_request(event) => {
+                    let request = open.get(&(event.thread, event.rank));
+                    let request = request.and_then(|of_rank| of_rank.last());
                     if let (Some(request), Some(to)) = (request, event.rank) {
-                        requests.insert((trace.rank, to, event.numbers[1]), request.at);
+                        requests.insert((trace.rank, to, event.numbers[1]), *request);
                     }
                 }
                 _ => {}
@@ -158,8 +171,7 @@ pub(crate) fn moments(trace: &Trace, known: &Known) -> Vec<Moment> {
 pub(crate) fn stretches(trace: &Trace, known: &Known, until: i64) -> Vec<Stretch> {
     let from = trace.events.first().map_or(0, |event| event.at);
     let mut stretches = Vec::new();
-    // The open intervals, with the numbers of their names.
-    let mut open: Vec<(u16, Stretch)> = Vec::new();
+    let mut open = Open::default();
     for event in &trace.events {
         let (doing, is_start) = match event.kind {
             Kind::Wait => (Doing::Waits, true),
@@ -184,41 +196,72 @@ pub(crate) fn stretches(trace: &Trace, known: &Known, until: i64) -> Vec<Stretch
             cause: None,
             is_over: false,
         };
+        let key = Open::key(event, doing);
         if is_start {
-            open.push((event.name, begun(event.at)));
+            open.push(key, begun(event.at));
             continue;
         }
-        let index = match place(&open, event, doing) {
-            Some(index) => index,
-            // The end of a handler does not say which message it had, but from whom it was.
-            None => {
-                open.push((event.name, begun(from)));
-                open.len() - 1
-            }
-        };
-        let (_, stretch) = &mut open[index];
+        // The end of a handler does not say which message it had, but from whom it was.
+        let stretch = open.innermost(key, || begun(from));
         stretch.rank = event.rank.or(stretch.rank);
         if event.kind != Kind::Missing {
             stretch.until = event.at;
             stretch.is_over = true;
-            stretches.push(open.remove(index).1);
+            stretches.extend(open.pop(key));
         }
     }
-    stretches.extend(open.into_iter().map(|(_, stretch)| stretch));
+    stretches.extend(open.stretches.into_values());
     // Of those with the same times, the one that has ended first is within the others.
     stretches.reverse();
     stretches.sort_by_key(|stretch| (stretch.from, -stretch.until));
     stretches
 }
 
-/// The open interval that an event ends or says more of: the innermost of its thread and name.
-/// Intervals may end in any order.
-fn place(open: &[(u16, Stretch)], event: &Event, doing: Doing) -> Option<usize> {
-    let has_name = |name: u16| doing == Doing::Serves || name == event.name;
-    let is_it = |(name, s): &(u16, Stretch)| {
-        s.thread == event.thread && s.doing == doing && has_name(*name)
-    };
-    open.iter().rposition(is_it)
+/// What intervals have in common of which an event may end one: the thread, the activity, and the
+/// number of the name.
+type Key = (u8, Doing, u16);
+
+/// The open intervals of a rank. They may end in any order, and a damaged trace has many.
+#[derive(Default)]
+struct Open {
+    /// In the order in which they were begun.
+    stretches: BTreeMap<usize, Stretch>,
+    /// The places of those of each key, the innermost last.
+    places: HashMap<Key, Vec<usize>>,
+    /// The number of those that were begun.
+    n: usize,
+}
+
+impl Open {
+    /// The end of a handler does not say a name.
+    fn key(event: &Event, doing: Doing) -> Key {
+        let name = if doing == Doing::Serves {
+            0
+        } else {
+            event.name
+        };
+        (event.thread, doing, name)
+    }
+
+    fn push(&mut self, key: Key, stretch: Stretch) -> usize {
+        let place = self.n;
+        self.places.entry(key).or_default().push(place);
+        self.stretches.insert(place, stretch);
+        self.n += 1;
+        place
+    }
+
+    /// The innermost one; if there is none, `begun` makes it.
+    fn innermost(&mut self, key: Key, begun: impl Fn() -> Stretch) -> &mut Stretch {
+        let place = self.places.get(&key).and_then(|of_key| of_key.last());
+        let place = place.copied().unwrap_or_else(|| self.push(key, begun()));
+        self.stretches.entry(place).or_insert_with(begun)
+    }
+
+    fn pop(&mut self, key: Key) -> Option<Stretch> {
+        let place = self.places.get_mut(&key)?.pop()?;
+        self.stretches.remove(&place)
+    }
 }
 
 /// For each of a rank's stretches the innermost one of its thread within which it begins.

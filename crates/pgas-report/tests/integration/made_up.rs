@@ -313,6 +313,72 @@ fn what_has_begun_before_the_first_event_begins_with_it() {
     );
 }
 
+/// What stays open would be looked through for each of what ends or is sent.
+#[test]
+fn hundreds_of_thousands_of_open_stretches_are_read_as_a_few() {
+    use Kind::{Begin, Send, Wait, Waited};
+    let n: usize = 100_000;
+    let mut many = trace(0, &[]);
+    many.names = [
+        (1, "a lock@a.rs:1".to_owned()),
+        (2, "a lock@a.rs:2".to_owned()),
+    ]
+    .into();
+    let mut at = 0;
+    let mut event = |kind, thread, name, numbers| {
+        at += 1;
+        let rank = (kind != Begin).then_some(1);
+        let events = &mut many.events;
+        events.push(Event {
+            at,
+            kind,
+            thread,
+            name,
+            rank,
+            numbers,
+        });
+    };
+    for _ in 0..n {
+        event(Wait, 1, 1, [0, 0]);
+        event(Begin, 3, 0, [0, 0]);
+    }
+    for _ in 0..n {
+        event(Waited, 2, 2, [0, 0]);
+        // No request of its target is served.
+        event(Send, 3, 0, [0, 1]);
+    }
+    let job = Job::of(&[many]);
+    let stretches = &job.ranks[0].stretches;
+    let n_over = stretches.iter().filter(|s| s.is_over).count();
+    assert_eq!((stretches.len(), n_over), (3 * n, n));
+}
+
+/// The chain of those that wait for each other would be searched for each of the waits.
+#[test]
+fn many_ranks_in_a_row_have_the_first_of_them_as_the_cause_of_all_waits() {
+    use Kind::{Wait, Waited};
+    const N_RANKS: u32 = 400;
+    let waits = |rank: u32| {
+        let mut trace = trace(rank, &[]);
+        for (i, kind) in (0..300).flat_map(|i| [(10 * i, Wait), (10 * i + 9, Waited)]) {
+            let of = rank.checked_sub(1);
+            trace.events.push(Event {
+                at: i,
+                kind,
+                thread: 1,
+                name: 0,
+                rank: of,
+                numbers: [0, 0],
+            });
+        }
+        trace
+    };
+    let job = Job::of(&(0..N_RANKS).map(waits).collect::<Vec<_>>());
+    let stretches = job.ranks[1..].iter().flat_map(|rank| &rank.stretches);
+    let causes = stretches.map(|s| s.cause);
+    assert_eq!(causes.filter(|cause| *cause == Some(0)).count(), 119_700);
+}
+
 #[test]
 fn a_trace_that_ends_early_says_nothing_of_a_long_wait() {
     use Kind::{Left, Missing, Wait};
