@@ -105,7 +105,7 @@ fn offsets(traces: &[Trace]) -> BTreeMap<String, i64> {
         return known;
     }
     // The smallest difference between sending and arrival, from one host to another.
-    let mut least: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+    let mut least = Pairs::new();
     for message in messages(traces) {
         let (from, to) = (hosts[&message.from], hosts[&message.to]);
         if from != to {
@@ -114,17 +114,25 @@ fn offsets(traces: &[Trace]) -> BTreeMap<String, i64> {
             *least = took.min(*least);
         }
     }
-    // Propagate from known hosts to their neighbours, as long as there are any.
-    loop {
-        let next = least.iter().find_map(|((from, to), there)| {
-            let back = least.get(&(*to, *from))?;
-            let offset = known.get(*from)?;
-            let is_new = !known.contains_key(*to);
-            is_new.then(|| ((*to).to_owned(), offset + (there - back) / 2))
-        });
-        let Some((host, offset)) = next else {
-            return known;
-        };
-        known.insert(host, offset);
+    // From known hosts to their neighbours, as long as there are any: the pairs of which the first
+    // host is known.
+    let mut pairs = pairs_of(&least, reference);
+    while let Some(((from, to), there)) = pairs.pop_first() {
+        if let (Some(back), false) = (least.get(&(to, from)), known.contains_key(to)) {
+            // Over many damaged traces it would grow without a bound.
+            let offset = known[from] + (there - back) / 2;
+            known.insert(to.to_owned(), offset.clamp(-LONGEST, LONGEST));
+            pairs.append(&mut pairs_of(&least, to));
+        }
     }
+    known
+}
+
+type Pairs<'a> = BTreeMap<(&'a str, &'a str), i64>;
+
+/// The pairs of which a host is the first one.
+fn pairs_of<'a>(all: &Pairs<'a>, host: &'a str) -> Pairs<'a> {
+    let pairs = all.range((host, "")..);
+    let pairs = pairs.take_while(|((from, _), _)| *from == host);
+    pairs.map(|(pair, took)| (*pair, *took)).collect()
 }

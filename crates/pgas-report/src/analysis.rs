@@ -11,6 +11,7 @@ use crate::phases::{self, Phase};
 use crate::read::{Event, Trace};
 use crate::statistics::{Statistics, histogram};
 use crate::stretches::{self, Doing, Known, Moment, Stretch, moments};
+use crate::units::{add, sum};
 
 /// The activities of one rank.
 #[derive(Clone, Debug, Default)]
@@ -121,8 +122,10 @@ impl Job {
                     Kind::Send | Kind::Put | Kind::Get | Kind::Atomic
                 );
                 if let (true, Some(to)) = (is_sent, event.rank) {
-                    let sum: &mut u64 = matrix.entry((trace.rank, to)).or_insert(0);
-                    *sum = sum.saturating_add(event.numbers[0]);
+                    add(
+                        matrix.entry((trace.rank, to)).or_insert(0),
+                        event.numbers[0],
+                    );
                 }
             }
         }
@@ -148,7 +151,7 @@ impl Job {
             matrix,
             nanos: u64::try_from(until).unwrap_or(0),
             hosts: hosts.collect(),
-            n_lost: traces.iter().map(|trace| trace.n_lost).sum(),
+            n_lost: sum(traces.iter().map(|trace| trace.n_lost)),
             n_others: traces.iter().map(|trace| trace.n_others).max().unwrap_or(0),
             statistics: Statistics::default(),
         }
@@ -183,8 +186,8 @@ fn summary(trace: &Trace, known: &Known) -> RankSummary {
     this.stretches = stretches::stretches(trace, known, this.until);
     this.moments = moments(trace, known);
     this.phases = phases::of_rank(trace, this.from, this.until);
-    let sum = |doing| stretches::sum(&this.stretches, doing);
-    (this.waits, this.serves) = (sum(Doing::Waits), sum(Doing::Serves));
+    let time_in = |doing| stretches::sum(&this.stretches, doing);
+    (this.waits, this.serves) = (time_in(Doing::Waits), time_in(Doing::Serves));
     this
 }
 
@@ -193,11 +196,11 @@ impl RankSummary {
         match event.kind {
             Kind::Send => {
                 self.n_sent += 1;
-                self.sent_bytes = self.sent_bytes.saturating_add(event.numbers[0]);
+                add(&mut self.sent_bytes, event.numbers[0]);
             }
             Kind::Begin | Kind::Arrival => self.n_came += 1,
             Kind::Get | Kind::Put | Kind::Atomic => {
-                self.n_remote += event.numbers[1].clamp(1, MOST_TOGETHER);
+                add(&mut self.n_remote, event.numbers[1].clamp(1, MOST_TOGETHER));
             }
             Kind::Refusal => self.n_refused += 1,
             Kind::Left => self.is_whole = true,

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 
 use crate::analysis::Job;
 use crate::table::Column::{Number, Text};
-use crate::units::{escaped, size, time};
+use crate::units::{escaped, percent, size, time};
 use crate::{sections, table, timeline};
 
 /// The parts of the page, for the links at its top.
@@ -190,7 +190,7 @@ fn write_histogram(page: &mut String, name: &str, latencies: &Histogram<u64>) {
         name
     );
     for (i, (from, count)) in steps[first..=last].iter().enumerate() {
-        let height = count * 100 / most;
+        let height = percent(*count, most);
         let _ = write!(
             page,
             "<rect x=\"{}\" y=\"{}\" width=\"{BAR}\" height=\"{height}\" class=\"serves\"><title>{count} from {}</title></rect>\

@@ -7,6 +7,7 @@ use pgas_core::trace::Kind;
 
 use crate::statistics::histogram;
 use crate::stretches::{Doing, Moment, Stretch};
+use crate::units::add;
 
 /// The activities of one kind and name.
 #[derive(Clone, Debug)]
@@ -38,15 +39,15 @@ impl Line {
     fn add(&mut self, rank: u32, stretch: &Stretch) {
         let nanos = stretch.nanos();
         record(&mut self.times, nanos);
-        self.nanos += nanos;
-        *self.by_rank.entry(rank).or_insert(0) += nanos;
+        add(&mut self.nanos, nanos);
+        add(self.by_rank.entry(rank).or_insert(0), nanos);
         let other = match stretch.doing {
             Doing::Waits => stretch.cause,
             Doing::Serves => stretch.rank,
             Doing::Span => None,
         };
         if let Some(of) = other {
-            *self.for_rank.entry(of).or_insert(0) += nanos;
+            add(self.for_rank.entry(of).or_insert(0), nanos);
         }
     }
 }
@@ -97,7 +98,7 @@ pub(crate) fn collectives(ranks: &[(u32, &[Moment])]) -> Vec<Collective> {
                 bytes: 0,
             });
             *one.calls.entry(*rank).or_insert(0) += 1;
-            one.bytes = one.bytes.saturating_add(event.numbers[0]);
+            add(&mut one.bytes, event.numbers[0]);
         }
     }
     let mut all: Vec<Collective> = all.into_values().collect();

@@ -11,7 +11,7 @@ use crate::read::what_and_where;
 use crate::statistics::{Operation, Spread};
 use crate::table::Column::{self, Number, Text};
 use crate::table::{self, code};
-use crate::units::{escaped, percent, ranks, size, time};
+use crate::units::{escaped, percent, ranks, size, sum, time};
 
 /// The maximum number of lines in a table.
 const MOST_LINES: usize = 40;
@@ -57,7 +57,7 @@ fn durations(line: &Line, whole: u64) -> [String; 6] {
 
 /// The time of all ranks.
 fn time_of_all(job: &Job) -> u64 {
-    job.ranks.iter().map(RankSummary::nanos).sum()
+    sum(job.ranks.iter().map(RankSummary::nanos))
 }
 
 /// A rank and its figure, in one line.
@@ -115,7 +115,7 @@ pub(crate) fn write_phases(page: &mut String, job: &Job) {
             escaped(name),
             code(at),
             phases.len().to_string(),
-            time(nanos.clone().sum()),
+            time(sum(nanos.clone())),
             time(nanos.max().unwrap_or(0)),
         ]
     };

@@ -123,6 +123,10 @@ pub struct Latency {
     pub ns_and_number: Vec<(u64, u64)>,
 }
 
+/// The maximum number of operations of one kind: of more the quantiles would be inexact. They mean
+/// a damaged file.
+const MOST_TIMED: u64 = 1 << f64::MANTISSA_DIGITS;
+
 /// An empty histogram of durations.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new(2).expect("two digits can be had")
@@ -138,8 +142,9 @@ impl Latency {
             // Four steps between powers of two.
             let step: u64 = nanos.checked_ilog2().map_or(0, |power| (1 << power) / 4);
             let longest = nanos.saturating_add(step.saturating_sub(1));
+            let n = (*n).min(MOST_TIMED - histogram.len());
             // It grows as needed, up to the largest number.
-            histogram.record_n(longest.max(1), *n).ok();
+            histogram.record_n(longest.max(1), n).ok();
         }
         histogram
     }

@@ -6,6 +6,7 @@ use pgas_core::trace::Kind;
 
 use crate::align::Message;
 use crate::read::{Event, Trace};
+use crate::units::add;
 
 /// The activity of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -289,7 +290,7 @@ pub(crate) fn sum(stretches: &[Stretch], doing: Doing) -> u64 {
         is_within[index] =
             outer.is_some_and(|outer| is_within[outer] || stretches[outer].doing == doing);
         if stretches[index].doing == doing && !is_within[index] {
-            sum += stretches[index].nanos();
+            add(&mut sum, stretches[index].nanos());
         }
     }
     sum

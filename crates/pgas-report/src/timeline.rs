@@ -36,7 +36,7 @@ struct Part<'a> {
 
 impl<'a> Part<'a> {
     fn add(&mut self, nanos: i64, name: &'a str) {
-        self.nanos += nanos;
+        self.nanos = self.nanos.saturating_add(nanos);
         // Of spans of which one is inside of the other, the inner one comes later.
         if nanos >= self.longest {
             (self.longest, self.name) = (nanos, name);
@@ -61,7 +61,7 @@ impl<'a> Cell<'a> {
             (Doing::Span, self.span),
         ];
         let most = parts.iter().map(|(_, part)| part.nanos).max()?;
-        if most * 4 < whole {
+        if most.saturating_mul(4) < whole {
             return None;
         }
         let (doing, part) = parts.into_iter().find(|(_, part)| part.nanos == most)?;
@@ -192,7 +192,8 @@ fn write_row(
         );
     }
     let mut cells = cells(job, row, nanos);
-    let whole = nanos / n_columns() * i64::try_from(row.len()).unwrap_or(1);
+    let n_ranks = i64::try_from(row.len()).unwrap_or(1);
+    let whole = (nanos / n_columns()).saturating_mul(n_ranks);
     let _ = write!(
         svg,
         "<rect x=\"{MARGIN}\" y=\"{top}\" width=\"{}\" height=\"{}\" class=\"row\"/>",
@@ -208,7 +209,8 @@ fn write_row(
             .count();
         if let Some((doing, name)) = activity {
             let run = &mut cells[from..from + n];
-            let nanos: i64 = run.iter_mut().map(|cell| cell.part(doing).nanos).sum();
+            let nanos = run.iter_mut().map(|cell| cell.part(doing).nanos);
+            let nanos = nanos.fold(0, i64::saturating_add);
             let nanos = u64::try_from(nanos).unwrap_or(0);
             write_bar(svg, (doing, name, nanos), (from, n), (top, height));
         }
@@ -270,7 +272,8 @@ fn cells<'a>(job: &'a Job, row: &std::ops::Range<usize>, nanos: i64) -> Vec<Cell
                 part.add(nanos(stretch.until), &stretch.name);
                 if let Some(outer) = outer {
                     let common = nanos(stretch.until.min(outer.until));
-                    cell.part(outer.doing).nanos -= common;
+                    let outer = cell.part(outer.doing);
+                    outer.nanos = outer.nanos.saturating_sub(common);
                 }
             }
         }

@@ -7,6 +7,16 @@ pub fn percent(part: u64, whole: u64) -> u64 {
     u64::try_from(percent).unwrap_or(u64::MAX).min(100)
 }
 
+/// The sum of figures that a damaged file may have: the largest number if it is beyond.
+pub(crate) fn sum(figures: impl Iterator<Item = u64>) -> u64 {
+    figures.fold(0, u64::saturating_add)
+}
+
+/// Adds to such a sum.
+pub(crate) fn add(sum: &mut u64, figure: u64) {
+    *sum = sum.saturating_add(figure);
+}
+
 /// A duration in readable units.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "it is shown with few digits")]

@@ -9,7 +9,7 @@ use crate::lines::Line;
 use crate::read::what_and_where;
 use crate::statistics::Operation;
 use crate::stretches::{Doing, Stretch, outer};
-use crate::units::{percent, ranks, time};
+use crate::units::{add, percent, ranks, sum, time};
 
 /// Smaller shares of a rank's time are no hint, in percent.
 const LEAST_SHARE: u64 = 5;
@@ -148,11 +148,9 @@ fn hint_of_line(job: &Job, line: &Line) -> Option<String> {
         return None;
     }
     let numbers: Vec<u32> = waiting.iter().map(|(rank, _)| *rank).collect();
-    let nanos: u64 = waiting.iter().map(|(_, nanos)| nanos).sum();
-    let whole: u64 = numbers
-        .iter()
-        .filter_map(|r| Some(summary(job, *r)?.nanos()))
-        .sum();
+    let nanos = sum(waiting.iter().map(|(_, nanos)| *nanos));
+    let whole = numbers.iter().filter_map(|rank| summary(job, *rank));
+    let whole = sum(whole.map(RankSummary::nanos));
     let (what, at) = what_and_where(&line.name);
     let (verb, whose) = if numbers.len() == 1 {
         ("waits", "its")
@@ -249,7 +247,7 @@ fn most_served<'a, K: Ord + Copy>(
     let mut sums: BTreeMap<K, u64> = BTreeMap::new();
     for stretch in rank.stretches.iter().filter(|s| s.doing == Doing::Serves) {
         if let Some(key) = key(stretch) {
-            *sums.entry(key).or_insert(0) += stretch.nanos();
+            add(sums.entry(key).or_insert(0), stretch.nanos());
         }
     }
     let (key, nanos) = sums.into_iter().max_by_key(|(_, nanos)| *nanos)?;
@@ -266,7 +264,7 @@ fn is_dear(one: &Operation) -> bool {
     let limit = one
         .documented_most()
         .map(|most| u128::from(most.max(1)) * u128::from(one.priced));
-    one.priced >= 100 && limit.is_some_and(|limit| 2 * paid > 3 * limit)
+    one.priced >= 100 && limit.is_some_and(|limit| 2 * paid > limit.saturating_mul(3))
 }
 
 /// Operations of containers that met a full container or pay much, and containers that are nearly

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod damaged;
 mod drawn;
 mod hints;
 mod made_up;
