@@ -532,6 +532,7 @@ mod tests {
             total: u64::MAX,
             offset: 0,
             phase: 0,
+            algorithm: 0,
             round: 0,
         };
         let parts: [&[u8]; 2] = [too_long.as_bytes(), &[1]];

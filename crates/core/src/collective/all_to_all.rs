@@ -15,7 +15,9 @@ const SMALL_TEAM: u32 = 4;
 /// Sends block `i` of `mine` to member `i`, and stores that of member `i` as block `i` of `all`.
 async fn all_to_all(lane: Lane<'_>, mine: &[u8], all: &mut [u8]) -> Result<()> {
     let block_bytes = mine.len() / lane.n_ranks() as usize;
-    if block_bytes > LONG_BYTES || lane.n_ranks() <= SMALL_TEAM {
+    let is_long = block_bytes > LONG_BYTES || lane.n_ranks() <= SMALL_TEAM;
+    let lane = lane.for_long(is_long);
+    if is_long {
         pairwise(lane, mine, all, block_bytes).await
     } else {
         by_hops(lane, mine, all, block_bytes).await

@@ -46,6 +46,8 @@ impl Places {
 ///
 /// Partners combine the same two operands in the same order, so all members get the same bits.
 async fn allreduce<T: Pod>(lane: Lane<'_>, values: &mut [T], op: &impl ReduceOp<T>) -> Result<()> {
+    let is_long = size_of_val(values) > LONG_BYTES;
+    let lane = lane.for_long(is_long);
     let places = Places::of(lane.n_ranks());
     let me = lane.rank();
     let is_folded = me < 2 * places.rest;
@@ -61,7 +63,7 @@ async fn allreduce<T: Pod>(lane: Lane<'_>, values: &mut [T], op: &impl ReduceOp<
         let before = lane.receive_exactly(me - 1, FOLD, bytes).await?;
         combine_before(values, before.bytes(), op);
     }
-    if size_of_val(values) > LONG_BYTES {
+    if is_long {
         by_parts(lane, places, place, values, op).await?;
     } else {
         by_doubling(lane, places, place, values, op).await?;

@@ -15,7 +15,7 @@ use crate::wire::{Header, Key, Payload, Wire};
 
 /// A part of a collective, whose messages are kept apart from those of other parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u16)]
 pub(super) enum Phase {
     /// The collective, or its first part.
     Main,
@@ -56,7 +56,11 @@ pub(super) const NOBODY: u32 = u32::MAX;
 
 impl Call {
     pub(super) fn lane(&self, phase: Phase) -> Lane<'_> {
-        Lane { call: self, phase }
+        Lane {
+            call: self,
+            phase,
+            algorithm: Algorithm::Only,
+        }
     }
 
     /// The lane of an algorithm that has one part.
@@ -90,15 +94,36 @@ impl Call {
     }
 }
 
+/// Which of a collective's algorithms a member runs. All of a team run the same one unless they
+/// disagree on a length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+enum Algorithm {
+    /// It has one for all lengths.
+    Only,
+    ForShort,
+    ForLong,
+}
+
 /// Sends and receives in one part of a collective. Members are named by their number in the team;
 /// `round` tells the messages between two members apart.
 #[derive(Clone, Copy)]
 pub(super) struct Lane<'a> {
     call: &'a Call,
     phase: Phase,
+    algorithm: Algorithm,
 }
 
 impl Lane<'_> {
+    /// The lane of the algorithm for short values, or for long ones.
+    pub(super) fn for_long(self, is_long: bool) -> Self {
+        let algorithm = match is_long {
+            false => Algorithm::ForShort,
+            true => Algorithm::ForLong,
+        };
+        Self { algorithm, ..self }
+    }
+
     pub(super) fn rank(self) -> u32 {
         self.call.team.rank()
     }
@@ -138,7 +163,8 @@ impl Lane<'_> {
                 number: self.call.number,
                 total: bytes.len() as u64,
                 offset: offset as u64,
-                phase: self.phase as u32,
+                phase: self.phase as u16,
+                algorithm: self.algorithm as u16,
                 round,
             };
             let kind = self.call.signature.kind;
@@ -150,13 +176,13 @@ impl Lane<'_> {
         }
     }
 
-    /// Receives a payload of any length.
+    /// Receives a payload of any length, of the algorithm of this lane.
     pub(super) async fn receive(self, from: u32, round: u32) -> Result<Payload> {
         let from = self.world_rank(from);
         let key = Key {
             team: self.call.team.id().bits(),
             number: self.call.number,
-            phase: self.phase as u32,
+            phase: self.phase as u16,
             round,
             from,
         };
@@ -169,7 +195,37 @@ impl Lane<'_> {
         })
         .await;
         self.call.awaits.store(NOBODY, Ordering::Relaxed);
-        payload
+        let payload = payload?;
+        if payload.algorithm != self.algorithm as u16 {
+            return Err(self.differs(from, payload.algorithm));
+        }
+        Ok(payload)
+    }
+
+    /// The error of a message of another algorithm. Its length may fit all the same.
+    #[cold]
+    fn differs(self, from: Rank, algorithm: u16) -> Error {
+        let name = |algorithm| match algorithm {
+            _ if algorithm == Algorithm::ForShort as u16 => "that for short values",
+            _ if algorithm == Algorithm::ForLong as u16 => "that for long values",
+            _ => "that for all lengths",
+        };
+        let what = format!("the algorithm of {}", self.call.signature.kind);
+        self.mismatch(from, what, [self.algorithm as u16, algorithm].map(name))
+    }
+
+    #[cold]
+    fn mismatch(self, from: Rank, what: String, values: [impl ToString; 2]) -> Error {
+        let [value_a, value_b] = values.map(|value| value.to_string());
+        Error::from(Box::new(Mismatch {
+            what,
+            rank_a: self.world_rank(self.rank()),
+            value_a,
+            line_a: None,
+            rank_b: from,
+            value_b,
+            line_b: None,
+        }))
     }
 
     /// Receives a payload of `len` bytes.
@@ -184,15 +240,8 @@ impl Lane<'_> {
         if came == len {
             return Ok(payload);
         }
-        Err(Error::from(Box::new(Mismatch {
-            what: format!("the bytes of a message of {}", self.call.signature.kind),
-            rank_a: self.world_rank(self.rank()),
-            value_a: len.to_string(),
-            line_a: None,
-            rank_b: self.world_rank(from),
-            value_b: came.to_string(),
-            line_b: None,
-        })))
+        let what = format!("the bytes of a message of {}", self.call.signature.kind);
+        Err(self.mismatch(self.world_rank(from), what, [len, came]))
     }
 
     /// Receives exactly `into`.

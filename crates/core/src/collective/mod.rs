@@ -47,7 +47,10 @@
 //! ([`Backend::collectives`](crate::backend::Backend::collectives)), which then replace most of
 //! these. The table does not hold for them, and a member may have to wait for all others where the
 //! table's algorithm would let it continue. Reductions and scans of floats, and those with the
-//! user's operators, are always those of the table.
+//! user's operators, are always those of the table. A transport's own do not compare lengths: a
+//! member with another one, or with no bytes at all, gets
+//! [`Error::Mismatch`](crate::Error::Mismatch) only with `PGAS_CHECK=1`; otherwise members may wait
+//! for ever, or get wrong values.
 //!
 //! 1. Hensgen, Finkel, Manber: Two Algorithms for Barrier Synchronization. IJPP 17(1), 1988.
 //! 2. Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient Algorithms for All-to-All Communications in

@@ -49,7 +49,8 @@ pub enum Error {
     #[error(transparent)]
     Launch(#[from] LaunchError),
     /// The ranks called a collective with different arguments. With `PGAS_CHECK=1` also: the ranks
-    /// called different collectives.
+    /// called different collectives. Without it some differences may be a hang, above all where the
+    /// [transport has collectives of its own](crate::collective#cost).
     #[error(transparent)]
     Mismatch(#[from] Box<Mismatch>),
     /// A step of a collective call failed on another rank, so the call failed on all ranks.

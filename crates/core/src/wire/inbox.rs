@@ -23,8 +23,12 @@ pub(crate) struct Header {
     pub(crate) total: u64,
     /// The offset of this piece in the payload.
     pub(crate) offset: u64,
-    /// The part of the collective, and the number of the message between two members in it.
-    pub(crate) phase: u32,
+    /// The part of the collective.
+    pub(crate) phase: u16,
+    /// Which of its algorithms has sent it. It is no part of the key, so that a member with another
+    /// one finds the message instead of waiting.
+    pub(crate) algorithm: u16,
+    /// The number of the message between two members in this part.
     pub(crate) round: u32,
 }
 
@@ -33,14 +37,21 @@ pub(crate) struct Header {
 pub(crate) struct Key {
     pub(crate) team: u64,
     pub(crate) number: u64,
-    pub(crate) phase: u32,
+    pub(crate) phase: u16,
     pub(crate) round: u32,
     pub(crate) from: Rank,
 }
 
-/// A payload; short ones need no allocation.
+/// A payload, and the algorithm that has sent it.
 #[derive(Debug)]
-pub(crate) enum Payload {
+pub(crate) struct Payload {
+    content: Content,
+    pub(crate) algorithm: u16,
+}
+
+/// The bytes of a payload; few need no allocation.
+#[derive(Debug)]
+enum Content {
     /// Up to 16 bytes.
     Short([u8; 16], u8),
     /// Any number of bytes.
@@ -48,6 +59,22 @@ pub(crate) enum Payload {
 }
 
 impl Payload {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.content {
+            Content::Short(bytes, len) => &bytes[..usize::from(*len)],
+            Content::Long(bytes) => bytes,
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.content {
+            Content::Short(bytes, len) => &mut bytes[..usize::from(*len)],
+            Content::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl Content {
     /// `total` zero bytes.
     fn zeroed(total: u64, from: Rank) -> Result<Self> {
         if let Ok(len) = u8::try_from(total)
@@ -63,20 +90,6 @@ impl Payload {
         }
         bytes.resize(len, 0);
         Ok(Self::Long(bytes))
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Short(bytes, len) => &bytes[..usize::from(*len)],
-            Self::Long(bytes) => bytes,
-        }
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        match self {
-            Self::Short(bytes, len) => &mut bytes[..usize::from(*len)],
-            Self::Long(bytes) => bytes,
-        }
     }
 }
 
@@ -121,7 +134,10 @@ impl Inbox {
         let slot = match arriving.entry(key) {
             Entry::Occupied(slot) => slot.into_mut(),
             Entry::Vacant(slot) => {
-                let payload = Payload::zeroed(header.total, from)?;
+                let payload = Payload {
+                    content: Content::zeroed(header.total, from)?,
+                    algorithm: header.algorithm,
+                };
                 let missing = payload.bytes().len();
                 slot.insert(Arriving { payload, missing })
             }
@@ -188,6 +204,7 @@ mod tests {
         total: 20,
         offset: 0,
         phase: 3,
+        algorithm: 0,
         round: 4,
     };
     const FROM: Rank = Rank::new(5);

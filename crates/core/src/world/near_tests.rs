@@ -73,6 +73,7 @@ fn messages_of_collectives_are_near_where_others_are() {
             total: 0,
             offset: 0,
             phase: 0,
+            algorithm: 0,
             round: 0,
         };
         let mut send = pin!(world.wire().send(Rank::ZERO, "a test", &header, &[]));

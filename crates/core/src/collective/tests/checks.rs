@@ -284,6 +284,44 @@ fn a_message_of_another_length_is_an_error_without_checks_too() {
     }
 }
 
+/// A message of the algorithm for long values may be as long as one of that for short ones.
+#[test]
+fn a_member_with_the_algorithm_of_another_length_is_told_from_the_others() {
+    let config = Config {
+        timeout: Some(Duration::from_secs(20)),
+        ..Config::default()
+    };
+    let [allreduce, all_to_all] = [CALLS[2], CALLS[4]];
+    let cases = [
+        (allreduce, 2, [64 << 10, 32 << 10]),
+        (allreduce, 3, [64 << 10, 32 << 10]),
+        (allreduce, 4, [64 << 10, 16 << 10]),
+        (all_to_all, 5, [300, 150]),
+        (all_to_all, 8, [300, 75]),
+    ];
+    for (call, n_ranks, [long, short]) in cases {
+        for (usual, other) in [(long, short), (short, long)] {
+            let told = loopback::run_with(n_ranks, &config, |world| {
+                let team = world.team();
+                let len = if team.rank() == 0 { other } else { usual };
+                call(&team, len).err()
+            });
+            // Nobody can have a result.
+            assert!(
+                told.iter().all(Option::is_some),
+                "{usual} {other}: {told:?}"
+            );
+            let is_told = |error: &&Error| matches!(error, Error::Mismatch(_));
+            let text = told.iter().flatten().find(is_told).map(ToString::to_string);
+            let name = "ranks disagree on the algorithm of an all";
+            assert!(
+                text.is_some_and(|text| text.starts_with(name)),
+                "{n_ranks} ranks, {usual} and {other}: {told:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn different_sizes_and_alignments_of_an_allocation_are_named() {
     let allocation = |n: [usize; 2], align: [usize; 2]| {
