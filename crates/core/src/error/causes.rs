@@ -110,9 +110,9 @@ pub struct SettingError {
 /// Ranks that disagree in a collective.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
-    "ranks disagree on {what}: rank {rank_a} has {value_a}{}, rank {rank_b} has {value_b}{}; a \
+    "ranks disagree on {}: rank {rank_a} has {}{}, rank {rank_b} has {}{}; a \
      collective must be called by every rank of its team, in the same order, with equal arguments",
-    line(.line_a), line(.line_b)
+    printable(.what), printable(.value_a), line(.line_a), printable(.value_b), line(.line_b)
 )]
 pub struct Mismatch {
     /// The collective, and the argument that differs.
@@ -133,7 +133,7 @@ pub struct Mismatch {
 
 fn line(line: &Option<String>) -> String {
     let line = line.as_ref();
-    line.map_or_else(String::new, |line| format!(" at {line}"))
+    line.map_or_else(String::new, |line| format!(" at {}", printable(line)))
 }
 
 /// A step of a collective call that failed on another rank. All ranks can go on.
@@ -167,7 +167,10 @@ pub struct MixedBinaries {
 
 /// A panic in a function that another rank ran, or in a task.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("a remote call or a task panicked on rank {rank} at {location}: {message}")]
+#[error(
+    "a remote call or a task panicked on rank {rank} at {}: {}",
+    printable(.location), printable(.message)
+)]
 pub struct RemotePanic {
     /// The rank that ran it.
     pub rank: Rank,
@@ -180,7 +183,7 @@ pub struct RemotePanic {
 /// A remote function that has returned an error, that could not be run, or whose result could not
 /// be sent.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("a remote call failed on rank {rank}: {message}")]
+#[error("a remote call failed on rank {rank}: {}", printable(.message))]
 pub struct RemoteError {
     /// The rank that has run it, or should have.
     pub rank: Rank,
@@ -190,7 +193,7 @@ pub struct RemoteError {
 
 /// A value that could not be encoded, or bytes that could not be decoded.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{what} of type {type_name}: {reason}")]
+#[error("{what} of type {type_name}: {}", printable(.reason))]
 pub struct CodecError {
     /// The operation.
     pub what: &'static str,
@@ -203,7 +206,7 @@ pub struct CodecError {
 /// One-way calls and messages that were not run: their object was dropped, their arguments could
 /// not be read, or their target had left.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{n} one-way calls were lost, at first on rank {rank}: {reason}")]
+#[error("{n} one-way calls were lost, at first on rank {rank}: {}", printable(.reason))]
 pub struct Undelivered {
     /// Their number, on all ranks, since the last such error.
     pub n: u64,
@@ -215,7 +218,7 @@ pub struct Undelivered {
 
 /// A message that names something that this rank does not have.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("rank {rank} got a message from rank {from} for {what}, {reason}")]
+#[error("rank {rank} got a message from rank {from} for {}, {reason}", printable(.what))]
 pub struct Unknown {
     /// The receiver.
     pub rank: Rank,
@@ -240,7 +243,8 @@ pub struct StorageError {
 
 impl fmt::Display for StorageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", shown(&self.path), self.reason)
+        let path = shown(&self.path);
+        write!(f, "{}: {}", printable(path), printable(&self.reason))
     }
 }
 
@@ -289,6 +293,66 @@ mod tests {
 
     use super::*;
     use crate::Error;
+
+    /// A panic's text has several lines, and a file's name may steer the terminal.
+    #[test]
+    fn each_is_one_sentence_whatever_its_texts_are() {
+        let (rank, from) = (Rank::new(1), Rank::ZERO);
+        let raw = || "left\n\u{1b}[2Jright".to_owned();
+        let mismatch = Mismatch {
+            what: raw(),
+            rank_a: from,
+            value_a: raw(),
+            line_a: Some(raw()),
+            rank_b: rank,
+            value_b: raw(),
+            line_b: Some(raw()),
+        };
+        let panic = RemotePanic {
+            rank,
+            message: raw(),
+            location: raw(),
+        };
+        let remote = RemoteError {
+            rank,
+            message: raw(),
+        };
+        let undelivered = Undelivered {
+            n: 1,
+            rank,
+            reason: raw(),
+        };
+        let unknown = Unknown {
+            rank,
+            from,
+            what: raw(),
+            reason: "which it lacks",
+        };
+        let storage = StorageError {
+            path: raw().into(),
+            reason: raw(),
+            system: None,
+        };
+        let all: [(usize, Error); 11] = [
+            (1, Error::backend("open", 2, raw())),
+            (1, Error::rank_failed(rank, raw())),
+            (2, Error::setting("PGAS_RANKS", raw(), raw())),
+            (1, Error::codec::<u8>("reading", raw())),
+            (1, Error::Argument(raw().into())),
+            (5, Box::new(mismatch).into()),
+            (2, Box::new(panic).into()),
+            (1, Box::new(remote).into()),
+            (1, Box::new(undelivered).into()),
+            (1, Box::new(unknown).into()),
+            (2, Box::new(storage).into()),
+        ];
+        for (n, error) in all {
+            let text = error.to_string();
+            let n_shown = text.matches("left\\n\\u{1b}[2Jright").count();
+            assert_eq!(n_shown, n, "{text}");
+            assert!(!text.contains(char::is_control), "{text}");
+        }
+    }
 
     #[test]
     fn the_systems_error_is_the_source_of_one_of_storage() {

@@ -11,6 +11,7 @@ use std::fmt;
 
 use crate::Rank;
 use crate::launch::LaunchError;
+use crate::notice::printable;
 use crate::team_id::{Split, TeamId};
 
 pub use causes::{
@@ -182,7 +183,7 @@ pub enum Error {
     #[error("the queue is full")]
     QueueFull,
     /// A container cannot be made with this argument. The text has its name and its value.
-    #[error("{0}")]
+    #[error("{}", printable(.0))]
     Argument(Box<str>),
     /// A container could not be saved or loaded.
     #[error(transparent)]
