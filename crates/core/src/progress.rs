@@ -348,9 +348,13 @@ impl World {
     /// Runs `future` to its end on this thread, making progress meanwhile. What it does itself does
     /// not count as waiting (`PGAS_STATS`, `PGAS_TRACE`).
     ///
+    /// After an error the future is dropped. Operations that it has begun go on without it: an atomic
+    /// may change its word later, and its result is lost.
+    ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::InHandler`](crate::Error::InHandler) inside a
+    /// The failure of the job while waiting, and the end of
+    /// [`Config::timeout`](crate::Config::timeout); [`Error::InHandler`](crate::Error::InHandler) inside a
     /// handler.
     ///
     /// # Examples

@@ -138,9 +138,12 @@ pub struct Config {
     pub huge_pages: bool,
     /// The route of aggregated elements to their ranks; `None` lets the library choose.
     pub routing: Option<Routing>,
-    /// How long a wait may take before it is an error; `None` for no limit. Between hosts, an
-    /// atomic without an answer in this time also fails the job, since it may be carried out later,
-    /// and so does an operation in flight on a map.
+    /// How long a wait may take before it is an error; `None` for no limit. Between hosts, the wait
+    /// of a call or an event for the answer of an atomic that changes its word then also fails the
+    /// job, since the atomic may be carried out later, and so does that for an operation in flight
+    /// on a map. If a future awaits the atomic, the job goes on: the limit of
+    /// [`World::block_on`](crate::World::block_on) drops the future, the atomic may be carried out
+    /// later, and nobody has its result.
     pub timeout: Option<Duration>,
     /// The time after which a long wait is reported on the standard error output, with the waits of
     /// all ranks; reported again whenever it has doubled. A rank that is stopped for this time
