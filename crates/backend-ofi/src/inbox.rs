@@ -49,8 +49,8 @@ struct Incoming {
     buffer: Buffer,
     /// Whether libfabric has it.
     is_posted: bool,
-    /// Whether libfabric puts no further messages into it. The last one may be complete before
-    /// others are: `tcp;ofi_rxm` receives a long message in parts, among which short ones come.
+    /// Whether libfabric puts no further messages into it. Any of them may be complete later than
+    /// this is known: `tcp;ofi_rxm` receives a long message in parts, among which others come.
     is_released: bool,
     /// The bytes of complete messages, and the end of the last one of these. They are equal if all
     /// messages before that are complete.
@@ -58,6 +58,16 @@ struct Incoming {
     end: usize,
     /// Messages in it that were not handed out.
     n_unread: usize,
+}
+
+impl Incoming {
+    /// Whether messages in a released buffer are not complete. The last one leaves no room for
+    /// another of [`SLOT_BYTES`], or the buffer would not have been released, and no other one ends
+    /// so late.
+    fn is_awaited(&self) -> bool {
+        let (_, len) = self.buffer.range();
+        self.n_received < self.end || self.end <= len - SLOT_BYTES
+    }
 }
 
 /// The bytes of a message.
@@ -195,7 +205,7 @@ impl Inbox {
             incoming.end = incoming.end.max(end);
             incoming.n_received = incoming.n_received.saturating_add(completion.len);
         }
-        incoming.is_posted = !incoming.is_released || incoming.n_received < incoming.end;
+        incoming.is_posted = !incoming.is_released || takes_many && incoming.is_awaited();
         if !is_message {
             self.reuse(index);
             return Ok(None);
@@ -308,33 +318,56 @@ mod tests {
         messages_wait_for_their_reader("shm", None);
     }
 
-    /// A long message that comes in parts may be complete after the short one behind it, with which
-    /// the buffer is full.
+    /// Messages that come in parts may be complete in any order, and the release may come with any of
+    /// them, or by itself.
     #[test]
-    fn messages_that_are_complete_after_their_buffer_was_released_are_there() {
-        let mut other = endpoint("tcp;ofi_rxm", Some("127.0.0.1"));
-        let mut inbox = Inbox::new(true, |index| index as u64);
-        assert_eq!(inbox.post(&mut other).unwrap(), Begun::Yes);
-        let start = inbox.buffers[0].buffer.range().0.addr();
-        let take = |inbox: &mut Inbox, at, len, is_released| {
-            let completion = Completion {
-                number: 0,
-                len,
-                address: start + at,
-                is_received: true,
-                is_released,
-                error: None,
-            };
-            inbox.take(0, &completion).unwrap()
+    fn a_buffer_is_used_again_when_all_messages_in_it_are_complete() {
+        // Knuth's generator (The Art of Computer Programming, volume 2, section 3.3.4).
+        let mut state = 1_u64;
+        let mut below = |n: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            usize::try_from(state >> 33).unwrap() % n
         };
-        let short = take(&mut inbox, SLOT_BYTES, 1520, true).unwrap();
-        assert!(inbox.wants_more());
-        inbox.give_back(short);
-        assert!(inbox.free.is_empty(), "libfabric still writes to it");
-        let long = take(&mut inbox, 0, SLOT_BYTES, false).unwrap();
-        assert!(inbox.free.is_empty());
-        inbox.give_back(long);
-        assert_eq!(inbox.free, [0]);
+        let mut other = endpoint("tcp;ofi_rxm", Some("127.0.0.1"));
+        let mut inboxes = Vec::new();
+        for _ in 0..60 {
+            let mut inbox = Inbox::new(true, |index| index as u64);
+            assert_eq!(inbox.post(&mut other).unwrap(), Begun::Yes);
+            let start = inbox.buffers[0].buffer.range().0.addr();
+            let (mut spans, mut end) = (Vec::new(), 0);
+            while MANY.len - end >= SLOT_BYTES {
+                let len = [SLOT_BYTES, 1520, 24][below(3)];
+                spans.push((end, len));
+                end += len;
+            }
+            for i in (1..spans.len()).rev() {
+                spans.swap(i, below(i + 1));
+            }
+            let (released_at, is_alone) = (below(spans.len()), below(2) == 0);
+            let mut n_left = spans.len();
+            for (i, (at, len)) in spans.iter().enumerate() {
+                let completion = |is_received, is_released| Completion {
+                    number: 0,
+                    len: if is_received { *len } else { 0 },
+                    address: if is_received { start + at } else { 0 },
+                    is_received,
+                    is_released,
+                    error: None,
+                };
+                if i == released_at && is_alone {
+                    assert!(inbox.take(0, &completion(false, true)).unwrap().is_none());
+                }
+                let with_it = i == released_at && !is_alone;
+                let bytes = inbox.take(0, &completion(true, with_it)).unwrap();
+                inbox.give_back(bytes.expect("a message"));
+                n_left -= 1;
+                assert_eq!(inbox.free.is_empty(), n_left > 0, "{n_left} to come");
+            }
+            inboxes.push(inbox);
+        }
+        // Before the buffers go.
         other.shut(None);
     }
 

@@ -235,7 +235,11 @@ impl Post {
         let from = header.map_or(u32::MAX, |header| header.from);
         let kind = header.map_or(usize::MAX, |header| usize::from(header.kind));
         let len = received.len() - n_padding(received);
-        if let Some(queue) = self.arrived.get_mut(kind) {
+        if let Some(queue) = self.arrived.get_mut(kind)
+            && let Some(header) = header
+        {
+            // Now, since it may have come before one that was sent earlier.
+            self.peers.of(from).credit(header.credits);
             queue.push_back(Letter {
                 from,
                 buffer: bytes,
@@ -265,9 +269,7 @@ impl Post {
     /// Takes the oldest message of `class`. Its buffer comes back by [`finish`](Self::finish) or
     /// [`put_back`](Self::put_back).
     pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter<Bytes>> {
-        let letter = self.arrived[class as usize].pop_front()?;
-        letter.credit(&mut self.peers);
-        Some(letter)
+        self.arrived[class as usize].pop_front()
     }
 
     /// Puts back a message whose rest is for later.
@@ -295,5 +297,62 @@ impl Post {
     /// Whether all sends are complete.
     pub(crate) fn has_sent_all(&self) -> bool {
         self.outbox.is_idle() && self.unsent.is_empty() && !self.peers.has_open()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::SLOT_BYTES;
+    use crate::sys::find;
+
+    fn endpoint() -> Endpoint {
+        let info = find(Some("tcp;ofi_rxm"), Some("127.0.0.1")).unwrap();
+        let info = info.into_iter().next().unwrap();
+        Endpoint::open(info, 2, 64, SLOT_BYTES).unwrap()
+    }
+
+    /// A rank may take no requests before it has credits for replies. Those of a request that was
+    /// overtaken must not wait for that.
+    #[test]
+    fn credits_count_when_their_message_arrives_and_not_when_it_is_taken() {
+        let (mut one, mut other) = (endpoint(), endpoint());
+        let peer = one.insert(&other.address().unwrap()).unwrap();
+        let mut post = Post::new(&other, (0, 2), [|index| index as u64; 2]);
+        post.post_receives(&mut other).unwrap();
+        let mut outbox = Outbox::new(1, 0, |index| index as u64);
+        let mut header = [0; HEADER_BYTES];
+        let request = Header {
+            from: 1,
+            kind: 0,
+            credits: [3, 7],
+        };
+        request.encode(&mut header);
+        let n_credits = |post: &mut Post| {
+            let classes = [MessageClass::Request, MessageClass::Reply];
+            classes.map(|class| post.peers.n_credits(1, class))
+        };
+        let [requests, replies] = n_credits(&mut post);
+        let (mut is_begun, mut completions) = (false, Vec::new());
+        while post.n_arrived(MessageClass::Request) == 0 {
+            if !is_begun {
+                let there = (&mut one, peer, 0);
+                let begun = outbox.send_bytes(there, 0, &header, &[&[0; 8]]).unwrap();
+                is_begun = begun == Begun::Yes;
+            }
+            one.poll(&mut completions).unwrap();
+            completions.clear();
+            other.poll(&mut completions).unwrap();
+            for completion in completions.drain(..) {
+                let index = usize::try_from(completion.number).unwrap();
+                post.has_received(index, &completion, &mut Vec::new())
+                    .unwrap();
+            }
+        }
+        assert_eq!(n_credits(&mut post), [requests + 3, replies + 7]);
+        assert!(post.take(MessageClass::Request).is_some());
+        assert_eq!(n_credits(&mut post), [requests + 3, replies + 7], "once");
+        one.shut(None);
+        other.shut(None);
     }
 }

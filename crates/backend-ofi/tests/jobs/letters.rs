@@ -1,9 +1,10 @@
 //! Messages of all lengths, in receive buffers for one message or for many.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pgas_am::{ActiveMessages, Payload, RequestHandler, Token};
+use pgas_am::{ActiveMessages, Payload, RemoteCalls, RequestHandler, Token};
 use pgas_core::Rank;
 use pgas_testkit::job::Ended;
 
@@ -37,6 +38,42 @@ pub(crate) fn test() {
             }
         }
     }
+}
+
+/// Over TCP with the provider's buffers shorter than messages, which then come in parts, and short
+/// ones before longer ones that were sent earlier.
+pub(crate) fn in_parts() {
+    let mut command = ranks(3, "in_parts", "");
+    command.env("FI_OFI_RXM_BUFFER_SIZE", "4096");
+    let ended = run(command);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+/// Rank 0 calls with long arguments, and for results of all lengths.
+pub(crate) fn play_in_parts(_: &str) {
+    const N_ROUNDS: usize = 500;
+    const RESULTS: &[usize] = &[100, 500_000, 7_000, 29_000, 30, 12_345];
+    let world = world();
+    pgas_am::attach(&world).expect("a rank of the job");
+    let call = || -> pgas_am::Result<()> {
+        let mut open = VecDeque::new();
+        for i in 0..N_ROUNDS {
+            let to = Rank::new(1 + u32::from(i % 2 == 0));
+            let len = RESULTS[i % RESULTS.len()];
+            let taken = world.rpc(to, |bytes: Vec<u8>| bytes.len(), vec![0; 12_000])?;
+            open.push_back((taken, world.rpc(to, |len| vec![1_u8; len], len)?, len));
+            while open.len() > i * 7 % 16 {
+                let (taken, result, len) = open.pop_front().expect("there are more");
+                assert_eq!(taken.wait()?, 12_000);
+                assert_eq!(result.wait()?, vec![1; len]);
+            }
+        }
+        Ok(())
+    };
+    if world.rank() == Rank::ZERO {
+        call().expect("all calls are answered");
+    }
+    world.barrier().expect("all have come");
 }
 
 /// What each rank's provider says that was posted: all receives, and those of many messages.

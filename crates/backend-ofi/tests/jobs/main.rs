@@ -58,6 +58,7 @@ const PARTS: &[(&str, Part)] = &[
     ("meet", limits::meet),
     ("in_place", in_place::play),
     ("letters", letters::play),
+    ("in_parts", letters::play_in_parts),
     ("absent", absent),
     ("executors", executors::play),
 ];
@@ -81,6 +82,7 @@ const TESTS: &[(&str, fn())] = &[
     ("memory_with_a_name_does_not_outlive_the_ranks_that_have_it", nothing_left),
     ("payloads_are_filled_in_buffers_of_the_network", in_place::test),
     ("messages_share_receive_buffers_where_the_provider_has_that", letters::test),
+    ("messages_that_come_in_parts_and_out_of_order_all_arrive", letters::in_parts),
     ("a_rank_that_does_not_join_is_named_by_those_that_wait", absent_named),
     ("more_than_may_be_registered_is_refused_on_every_rank", limits::too_much_at_the_start),
     ("a_transfer_that_cannot_be_registered_is_an_error_and_the_job_goes_on", limits::too_much_later),

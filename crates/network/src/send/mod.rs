@@ -13,7 +13,8 @@
 //! - when a message follows that the library's own collectives wait for.
 //!
 //! So a message waits for [`DELAY`] at most while its rank sends or makes progress, and otherwise
-//! until the rank next does. Messages of one class to one rank keep their order.
+//! until the rank next does. Messages of one class to one rank leave in their order; a transport may
+//! deliver a short one before a long one.
 //!
 //! A message of the transport takes one credit, whatever it contains. The credit is taken when the
 //! message is begun, so that there is room for all messages that were accepted.
