@@ -17,7 +17,8 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// A buffer of [`MAX_STAGED`] bytes, unless all are in use.
+    /// A buffer of [`MAX_STAGED`] bytes, unless all are in use. If no memory can be registered for
+    /// one more, those in use will do.
     pub(crate) fn take(&mut self, endpoint: &mut Endpoint) -> Result<Option<Buffer>> {
         if let Some(buffer) = self.free.pop() {
             return Ok(Some(buffer));
@@ -26,9 +27,14 @@ impl Staging {
             return Ok(None);
         }
         // Counted when it is made: a registration that fails may succeed later.
-        let made = endpoint.buffer(MAX_STAGED, 0)?;
-        self.n_made += 1;
-        Ok(Some(made))
+        match endpoint.buffer(MAX_STAGED, 0) {
+            Ok(made) => {
+                self.n_made += 1;
+                Ok(Some(made))
+            }
+            Err(_) if self.n_made > 0 => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether all copies are in use.
@@ -69,5 +75,16 @@ mod tests {
             .collect();
         assert_eq!(copies.len(), LIMIT);
         drop(copies);
+    }
+
+    #[test]
+    fn copies_in_use_will_do_where_no_more_can_be_registered() {
+        let mut staging = Staging::default();
+        let mut endpoint = endpoint();
+        let copy = staging.take(&mut endpoint).unwrap().unwrap();
+        endpoint.shut(Some(Error::rank_failed(Rank::new(0), "has ended")));
+        assert!(staging.take(&mut endpoint).unwrap().is_none());
+        staging.give_back(copy);
+        assert!(staging.take(&mut endpoint).unwrap().is_some());
     }
 }

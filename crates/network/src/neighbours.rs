@@ -279,6 +279,11 @@ impl<M: Backend> Neighbours<M> {
                 let rank = Rank::new(self.host.failed_rank(failure.rank.number()));
                 Error::rank_failed(rank, failure.cause)
             }
+            Error::MessageTooLong { to, bytes, limit } => Error::MessageTooLong {
+                to: Rank::new(self.host.rank_of(to.number())),
+                bytes,
+                limit,
+            },
             other => other,
         }
     }
@@ -382,6 +387,12 @@ mod tests {
         let sent = all[2].try_send(Rank::new(5), REQUEST, &[b"late"], 9);
         let error = sent.unwrap_err().to_string();
         assert!(error.contains("rank 1 is of another host"), "{error}");
+    }
+
+    #[test]
+    fn a_members_error_on_too_long_a_message_gets_the_receivers_number_in_the_job() {
+        let error = host(None)[0].error_of_the_job(Error::too_long(Rank::new(2), 9, 8));
+        assert!(error.to_string().contains("to rank 6 "), "{error}");
     }
 
     #[test]

@@ -145,7 +145,11 @@ impl Note {
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
             chunk.copy_from_slice(&word.to_ne_bytes());
         }
-        let text = &text.as_bytes()[..text.len().min(TEXT_BYTES)];
+        let mut end = text.len().min(TEXT_BYTES);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let text = &text.as_bytes()[..end];
         bytes[N_WORDS * 8..][..text.len()].copy_from_slice(text);
         N_WORDS * 8 + text.len()
     }
@@ -303,5 +307,12 @@ mod tests {
             cause: "x".repeat(1000),
         };
         assert_eq!(note.encode(&mut bytes), NOTE_BYTES);
+        let cause = "x".to_owned() + &"\u{2192}".repeat(1000);
+        let note = Note::Failed { rank: 0, cause };
+        let len = note.encode(&mut bytes);
+        let Ok(Note::Failed { cause: read, .. }) = Note::decode(&bytes[..len]) else {
+            panic!("another note");
+        };
+        assert!(read.ends_with('\u{2192}'), "not within a character: {read}");
     }
 }
