@@ -7,6 +7,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use pgas_am::{DistObject, LocalCalls, RemoteCalls, ThreadHandle, attach, quiet};
+use pgas_core::backend::AtomicOp;
 use pgas_core::collective::op::Sum;
 use pgas_core::rma::Strides;
 use pgas_core::{HandlerMutex, Result, World};
@@ -20,27 +21,22 @@ pub(super) const CASES: &[Case] = &[
     case!(1, threads_of_a_rank_call_together),
     case!(1, handlers_and_threads_share_what_a_mutex_guards),
     case!(2, transfers_of_several_threads_are_whole),
+    case!(2, threads_leave_what_they_have_begun_to_others),
 ];
 
 fn threads_of_a_rank_call_together(world: &World) -> Result<()> {
     const EACH: u64 = 200;
     let counter = counter(world)?;
     let next = neighbour(world, 1);
-    let run = |thread: u64| -> Result<()> {
+    let run = |thread: usize| -> Result<()> {
         for i in 0..EACH {
-            let x = thread * EACH + i;
+            let x = thread as u64 * EACH + i;
             assert_eq!(world.rpc(next, |x: u64| x ^ 5, x)?.wait()?, x ^ 5);
             world.rpc(next, add, (counter.clone(), 1))?.wait()?;
         }
         Ok(())
     };
-    let run = &run;
-    let outcomes: Vec<Result<()>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..3).map(|i| scope.spawn(move || run(i))).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("no panic");
-        threads.into_iter().map(join).collect()
-    });
-    outcomes.into_iter().collect::<Result<()>>()?;
+    in_threads(3, run)?;
     quiet(world)?;
     assert_eq!(counter.load(Ordering::Relaxed), 3 * EACH);
     one_thread_runs_the_handlers_for_all(world)
@@ -172,4 +168,53 @@ fn transfers_of_several_threads_are_whole(world: &World) -> Result<()> {
     let n = N * world.n_ranks() as usize;
     assert_eq!(blocks.here().get_vec(world, n)?, vec![ROUNDS; n]);
     world.barrier()
+}
+
+/// Threads put and end, and another one flushes. What threads begin, another one waits for.
+fn threads_leave_what_they_have_begun_to_others(world: &World) -> Result<()> {
+    const N_THREADS: usize = 5;
+    const N: usize = 200;
+    let words = world.alloc_symmetric::<u64>(N_THREADS * N)?;
+    let sum = world.alloc_symmetric::<u64>(1)?;
+    let (there, next) = (words.on(neighbour(world, 1)), sum.on(neighbour(world, 1)));
+    let put = |thread: usize| -> Result<()> {
+        let values: Vec<u64> = (0..N as u64).map(|i| 1000 * thread as u64 + i).collect();
+        let (long, short) = values.split_at(N / 2);
+        let part = there.add(thread * N);
+        part.put_slice(world, long)?;
+        for (i, value) in (N / 2..).zip(short) {
+            part.add(i).put(world, *value)?;
+        }
+        Ok(())
+    };
+    in_threads(N_THREADS, put)?;
+    world.flush(there.rank())?;
+    world.barrier()?;
+    let own = words.here().get_vec(world, N_THREADS * N)?;
+    for (thread, part) in own.chunks(N).enumerate() {
+        let expected = (0..N as u64).map(|i| 1000 * thread as u64 + i);
+        assert!(part.iter().copied().eq(expected), "{thread}: {part:?}");
+    }
+    let begin = |thread: usize| -> Result<_> {
+        let added = next.fetch_op_nb(world, AtomicOp::Add, 1)?;
+        Ok((there.add(thread * N).get_nb(world)?, added))
+    };
+    let mut formers = Vec::new();
+    for (thread, (first, added)) in in_threads(N_THREADS, begin)?.into_iter().enumerate() {
+        assert_eq!(first.wait()?, 1000 * thread as u64);
+        formers.push(added.wait()?);
+    }
+    formers.sort_unstable();
+    assert!(formers.into_iter().eq(0..N_THREADS as u64), "one by one");
+    world.barrier()
+}
+
+/// What `n` threads return, in their order.
+fn in_threads<T: Send>(n: usize, body: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let body = &body;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..n).map(|i| scope.spawn(move || body(i))).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("no panic");
+        threads.into_iter().map(join).collect()
+    })
 }
