@@ -188,7 +188,9 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
-    /// Makes progress, unless the operation is complete, and says whether it is. Does not wait.
+    /// Makes progress, unless the operation is complete, and says whether it is. Does not wait for
+    /// the operation, except over MPI: a put or get of up to 8 KiB on another host is one that only a
+    /// flush of MPI can tell of, which ends when the target next makes progress.
     ///
     /// # Errors
     ///
@@ -203,7 +205,8 @@ impl<T: Send + 'static> Event<T> {
         Ok(is_complete)
     }
 
-    /// Whether the operation is complete. Makes no progress.
+    /// Whether the operation is complete. Makes no progress. Over MPI it may wait as
+    /// [`test`](Self::test) does.
     ///
     /// # Errors
     ///

@@ -258,8 +258,9 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// Errors of the transport; then nothing was begun.
     fn compare_swap_nb(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId>;
 
-    /// Whether `op` has reached `stage`. Does not wait. Makes no promise of progress; call
-    /// [`progress`](Self::progress) for that.
+    /// Whether `op` has reached `stage`. Makes no promise of progress; call
+    /// [`progress`](Self::progress) for that. Does not wait, except for what the transport cannot tell
+    /// of otherwise, as MPI of transfers without requests.
     ///
     /// # Errors
     ///
