@@ -1,6 +1,6 @@
 //! Whether the job fails if a time limit ends the wait for a chain.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Set once an operation that the chain has begun says that nobody would have what it takes out.
@@ -15,30 +15,34 @@ pub(super) struct Mark {
 
 impl Mark {
     pub(super) fn is_set(&self) -> bool {
-        self.is_set.load(Ordering::SeqCst)
+        // Relaxed: nothing is read for it.
+        self.is_set.load(Ordering::Relaxed)
     }
 
     /// Sets it, and those of the chains that wait for this one.
     pub(super) fn set(&self) {
-        self.is_set.store(true, Ordering::SeqCst);
-        let mut next = self.next();
+        let mut next = self.set_alone();
         while let Some(mark) = next {
-            mark.is_set.store(true, Ordering::SeqCst);
-            next = mark.next();
+            next = mark.set_alone();
         }
+    }
+
+    /// Sets it, and returns that of the chain which waits for this one.
+    fn set_alone(&self) -> Option<Arc<Self>> {
+        self.is_set.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `pass_to`.
+        fence(Ordering::SeqCst);
+        self.next.get()?.upgrade()
     }
 
     /// Another chain waits for this one.
     pub(super) fn pass_to(&self, next: &Arc<Self>) {
         // A part of a join that was passed on with the whole of it.
         let _is_known = self.next.set(Arc::downgrade(next));
-        // Either this load or the one in `set` sees the other thread's store.
+        // Either this thread sees that it is set, or who sets it sees the next one.
+        fence(Ordering::SeqCst);
         if self.is_set() {
             next.set();
         }
-    }
-
-    fn next(&self) -> Option<Arc<Self>> {
-        self.next.get()?.upgrade()
     }
 }
