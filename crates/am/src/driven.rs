@@ -154,7 +154,7 @@ fn wake_each(wakers: Vec<Waker>) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use std::task::Wake;
 
     use pgas_core::backend::loopback;
@@ -163,7 +163,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// A waker that panics.
-    pub(crate) struct Panics;
+    struct Panics;
 
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {

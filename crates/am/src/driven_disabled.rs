@@ -7,12 +7,12 @@ use pgas_core::World;
 
 /// A task that awaits a value, and would have to be woken when a driver ends.
 pub(crate) trait Sleeper: Send + Sync {
-    /// Wakes the task, if one waits.
+    /// The waker of the task, if one waits.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "there is no driver that could end")
     )]
-    fn wake(&self);
+    fn take_waker(&self) -> Option<Waker>;
 }
 
 #[derive(Debug, Default)]

@@ -295,8 +295,15 @@ mod tests {
 
     #[test]
     fn a_waker_that_panics_keeps_no_other_future_from_its_value() {
+        struct Panics;
+        impl std::task::Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panic!("on purpose");
+            }
+        }
+
         let cells = [cell(), cell(), cell()];
-        assert!(cells[0].watch(&Arc::new(crate::driven::tests::Panics).into()));
+        assert!(cells[0].watch(&Arc::new(Panics).into()));
         let set_all = || actions::scope(|| cells.iter().for_each(|cell| cell.set(Ok(1))));
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(set_all));
         assert!(panicked.is_err());
