@@ -209,6 +209,14 @@ fn a_number_without_a_value_after_a_panic_is_a_gap() {
     });
 }
 
+/// Panics at the next key that is hashed once the map has a value.
+fn panic_beside_value(map: Rc<MultiMap<u32, u64, Atomic, Hooked>>) {
+    hook(KEY, move || {
+        assert_eq!(map.local_iter().count(), 0, "no hash");
+        panic_beside_value(map);
+    });
+}
+
 /// The removal has passed the number, and has not found the value.
 #[test]
 fn a_removal_before_a_panic_leaves_no_value() {
@@ -218,8 +226,7 @@ fn a_removal_before_a_panic_leaves_no_value() {
     let other = Rc::clone(&map);
     hook(NUMBER, move || {
         assert_eq!(other.remove(&1).unwrap(), []);
-        // When the value is there, and its number is looked for.
-        hook(KEY, || panic!("no hash"));
+        panic_beside_value(other);
     });
     catch_unwind(AssertUnwindSafe(|| map.insert(&1, 10))).unwrap_err();
     assert_eq!((map.count(&1).unwrap(), map.len().unwrap()), (0, 0));
