@@ -11,6 +11,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
+use std::thread;
 
 use pgas_core::World;
 use pgas_core::process::discard_panic;
@@ -148,8 +149,11 @@ fn wake_each(wakers: Vec<Waker>) {
             Ok(()) => {}
         }
     }
-    if let Some(payload) = panic {
-        panic::resume_unwind(payload);
+    match panic {
+        // A second panic would end the process.
+        Some(payload) if thread::panicking() => discard_panic(payload),
+        Some(payload) => panic::resume_unwind(payload),
+        None => {}
     }
 }
 

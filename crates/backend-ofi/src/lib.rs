@@ -49,9 +49,9 @@
 //! `PGAS_OFI_ATOMICS=provider` or `target` chooses. `Capabilities::atomics` tells which it is.
 //! Operations that the provider lacks (all on 1 and 2 bytes, sums and extremes of floats, with some
 //! providers others) take it a compare-and-swap, or several. One on 1 or 2 bytes is on the 4 bytes
-//! around: a plain put or store to the others of these at the same time may be lost, unless the card
-//! uses atomics of the bus. `PGAS_OFI_ATOMICS=target` never touches them. Where the provider executes atomics,
-//! one on a word of the same host takes it as long as one on another host.
+//! around: a plain put or store to the others of these at the same time may be lost, unless the
+//! card uses atomics of the bus. `PGAS_OFI_ATOMICS=target` never touches them. Where the provider
+//! executes atomics, one on a word of the same host takes it as long as one on another host.
 //!
 //! # Lost hosts
 //!

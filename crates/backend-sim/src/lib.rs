@@ -489,8 +489,11 @@ unsafe impl Backend for Node {
         if let Some(error) = self.failed() {
             return error;
         }
-        let mut bytes = cause.as_bytes().to_vec();
-        bytes.truncate(CAUSE_BYTES as usize);
+        let mut end = cause.len().min(CAUSE_BYTES as usize);
+        while !cause.is_char_boundary(end) {
+            end -= 1;
+        }
+        let bytes = cause.as_bytes()[..end].to_vec();
         for peer in 0..self.n_ranks {
             self.mailbox.tell_bytes(peer, Layout::cause(), &bytes);
             let len = bytes.len() as u64;

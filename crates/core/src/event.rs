@@ -24,7 +24,8 @@ const ATOMIC_LATER: &str = "an atomic, which may be carried out later";
 ///
 /// It is a [`Future`] and can also be driven by hand: [`wait`](Self::wait), [`test`](Self::test).
 /// It owns the operation's buffers. Dropping it is safe: the operation goes on, and the buffers live
-/// until it is complete. Forgetting it ([`std::mem::forget`]) harms no memory. But if it is not
+/// until it is complete. If many are dropped in flight, each further one [tests](Self::test) some of
+/// them, except in a handler. Forgetting it ([`std::mem::forget`]) harms no memory. But if it is not
 /// complete, its buffers and its handle on the world live for ever, so the rank never leaves the
 /// job.
 ///
@@ -189,8 +190,8 @@ impl<T: Send + 'static> Event<T> {
     }
 
     /// Makes progress, unless the operation is complete, and says whether it is. Does not wait for
-    /// the operation, except over MPI: a put or get of up to 8 KiB on another host is one that only a
-    /// flush of MPI can tell of, which ends when the target next makes progress.
+    /// the operation, except over MPI: of a put or get of up to 8 KiB on another host only a flush of
+    /// MPI can tell, which ends when the target next makes progress.
     ///
     /// # Errors
     ///

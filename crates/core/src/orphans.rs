@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::backend::OpId;
 use crate::locks::lock;
 
-/// Operations that one round of progress tests, so that it does not get longer with their number.
-/// More of them wait for no round.
+/// Operations that one round of progress tests, so that it does not get longer with their number. If
+/// there are more, each further one tests some, too.
 const ASKED: usize = 64;
 
-/// Operations that each further one tests, when there are more than a round tests. One leaves room
-/// for it, and one makes the list shorter, so that a program that makes no progress, or little,
-/// keeps about as many as are in flight.
+/// Operations that each further one tests: one makes room for it, and one makes the list shorter. So
+/// a program that makes no progress, or little, keeps about as many as are in flight.
 const ASKED_BY_EACH: usize = 2;
 
 /// Operations whose events were dropped in flight, with their buffers; the first one was tested

@@ -111,7 +111,7 @@ fn a_limit_of_the_wait_for_a_chain_that_has_begun_such_an_atomic_fails_the_job()
         let same = world.clone();
         soon(world).and_then(move |()| word.fetch_add_nb(&same, 1))
     }
-    let waits: [Wait; 7] = [
+    let waits: [Wait; 8] = [
         |world, word| chain(world, word).wait().map(drop),
         |world, word| chain(world, word).then(drop).then(|()| ()).wait(),
         |world, word| {
@@ -129,6 +129,12 @@ fn a_limit_of_the_wait_for_a_chain_that_has_begun_such_an_atomic_fails_the_job()
             soon(world).and_then(|()| joined).then(drop).wait()
         },
         |world, word| when_any([chain(world, word)]).wait().map(drop),
+        |world, word| {
+            let same = world.clone();
+            let late = soon(world).and_then(move |()| chain(&same, word));
+            let first = when_any([soon(world).then(|()| 0), late]).wait()?;
+            when_any(first.rest).wait()?.result.map(drop)
+        },
     ];
     in_each(&waits, |n, ends| {
         for ended in ends {

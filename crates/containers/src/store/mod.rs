@@ -371,8 +371,9 @@ impl Saved {
         self.together(team, mine)
     }
 
-    /// As [`together`], for what reads parts. Returns the sum of the results of all ranks. After an error the ranks find out whether another
-    /// checkpoint has taken the place of this one. Collective.
+    /// As [`together`], for what reads parts. Returns the sum of the results of all ranks. After an
+    /// error the ranks find out whether another checkpoint has taken the place of this one.
+    /// Collective.
     #[track_caller]
     fn together(&self, team: &Team, mine: impl FnOnce() -> Result<u64>) -> Result<u64> {
         let done = team.all_try_reduce(A_CHECKPOINT, mine, Sum);

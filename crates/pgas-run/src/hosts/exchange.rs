@@ -113,17 +113,16 @@ impl Exchange {
             // Its process has ended, or does not speak PMI.
             Ok(_) | Err(_) => {
                 self.ranks[index] = None;
-                return Ok(());
+                return self.tell_of_missed();
             }
         }
         let end = received.iter().rposition(|byte| *byte == b'\n');
         let lines: Vec<u8> = received.drain(..end.map_or(0, |end| end + 1)).collect();
         for line in lines.lines() {
             let line = line.unwrap_or_default();
-            let (answer, has_met, missed) = {
+            let (answer, has_met) = {
                 let mut space = self.shared.space();
-                let answer = space.answer(index, &line);
-                (answer, space.has_met(), space.take_missed())
+                (space.answer(index, &line), space.has_met())
             };
             match answer {
                 Answer::Line(answer) => self.tell(index, &answer),
@@ -143,14 +142,19 @@ impl Exchange {
                         .send(&Frame::of_code(Kind::Failed, code, &text))?;
                 }
             }
-            if let Some(missed) = missed {
-                let rank = self.first_rank as usize + missed;
-                let text =
-                    format!("rank {rank} has finalized while others wait for it in a barrier");
-                self.shared.send(&Frame::of_code(Kind::Failed, 1, &text))?;
-            }
         }
-        Ok(())
+        self.tell_of_missed()
+    }
+
+    /// Fails the job if ranks of this host wait for one in a barrier that is gone.
+    fn tell_of_missed(&self) -> io::Result<()> {
+        let is_gone = |index: usize| self.ranks[index].is_none();
+        let missed = self.shared.space().take_missed(is_gone);
+        missed.map_or(Ok(()), |missed| {
+            let rank = self.first_rank as usize + missed;
+            let text = format!("rank {rank} has finalized while others wait for it in a barrier");
+            self.shared.send(&Frame::of_code(Kind::Failed, 1, &text))
+        })
     }
 
     fn tell(&mut self, index: usize, line: &str) {

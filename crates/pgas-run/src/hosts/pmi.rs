@@ -77,13 +77,16 @@ impl Space {
         self.stages.iter().any(|stage| *stage != Stage::Silent)
     }
 
-    /// The index of a rank that has finalized while another one of this host waits in a barrier,
-    /// which that one never enters. Named once.
-    pub(crate) fn take_missed(&mut self) -> Option<usize> {
+    /// The index of a rank that has finalized and `is_gone` while another one of this host waits in
+    /// a barrier, which that one never enters. Named once. As long as it is not gone, the next
+    /// program of a script may join in its place.
+    pub(crate) fn take_missed(&mut self, is_gone: impl Fn(usize) -> bool) -> Option<usize> {
         if self.is_one_missed || !self.waiting.contains(&true) {
             return None;
         }
-        let missed = self.stages.iter().position(|stage| *stage == Stage::Left);
+        let mut stages = self.stages.iter().enumerate();
+        let missed = stages.find(|(index, stage)| **stage == Stage::Left && is_gone(*index));
+        let missed = missed.map(|(index, _)| index);
         self.is_one_missed = missed.is_some();
         missed
     }
@@ -157,14 +160,15 @@ mod tests {
         for is_first in [true, false] {
             let mut space = Space::new("s".to_owned(), 3, 3);
             space.answer(1, "cmd=init pmi_version=1 pmi_subversion=1");
-            assert_eq!(space.take_missed(), None);
+            assert_eq!(space.take_missed(|_| true), None);
             let lines = [(1, "cmd=finalize"), (2, "cmd=barrier_in")];
             let [first, second] = [is_first, !is_first].map(|is| lines[usize::from(is)]);
             space.answer(first.0, first.1);
-            assert_eq!(space.take_missed(), None);
+            assert_eq!(space.take_missed(|_| true), None);
             space.answer(second.0, second.1);
-            assert_eq!(space.take_missed(), Some(1));
-            assert_eq!(space.take_missed(), None, "it was named");
+            assert_eq!(space.take_missed(|index| index != 1), None, "it may go on");
+            assert_eq!(space.take_missed(|_| true), Some(1));
+            assert_eq!(space.take_missed(|_| true), None, "it was named");
         }
     }
 

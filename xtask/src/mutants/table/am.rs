@@ -71,8 +71,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("driver.rs", "while !is_over.load(Ordering::Acquire) {", 0, "while !is_over.load(Ordering::Relaxed) {", Nobody("the loop ends, and reads nothing for it")),
     row("driven.rs", "fence(Ordering::SeqCst);", 0, "", NoTest("the lock of the list is an atomic instruction in between, which on x86 orders as much")),
     row("driven.rs", "fence(Ordering::SeqCst);", 1, "", NoTest("the lock of the list is an atomic instruction in between, which on x86 orders as much")),
-    row("future/mark.rs", "fence(Ordering::SeqCst);", 0, "", NoTest("no test runs the other thread between a store and the load behind it")),
-    row("future/mark.rs", "fence(Ordering::SeqCst);", 1, "", NoTest("setting `next` is an atomic instruction, which on x86 orders as much")),
     // Aggregation.
     row("aggregate.rs", "items.len() < self.capacity && items.capacity() > 0", 0, "items.capacity() > 0", Tests("aggregate")),
     row("aggregate.rs", "self.send(to)?;", 0, "", Tests("aggregate")),
