@@ -434,11 +434,16 @@ impl Lock {
         let mut next = 0;
         if self.last().compare_exchange(world, number, 0)?.is_err() {
             let link = self.word(rank, NEXT);
-            let what = "the rank that comes next in the queue of a lock";
-            world.wait_for(what, || {
+            next = link.swap(world, 0)?;
+            if next == 0 {
+                let what = "the rank that comes next in the queue of a lock";
+                let mut is_first = true;
+                world.wait_for(
+                    what,
+                    || Ok(link.look(world, mem::take(&mut is_first))? != 0),
+                )?;
                 next = link.swap(world, 0)?;
-                Ok(next != 0)
-            })?;
+            }
         }
         self.word(rank, STATE).swap(world, OUT)?;
         world.backend().notify(rank);
