@@ -118,23 +118,12 @@ impl<T> GlobalPtr<T> {
     ///
     /// # Panics
     ///
-    /// If `offset_bytes` is [`OFFSET_LIMIT`](Self::OFFSET_LIMIT) or more, or the number of `rank`,
-    /// which was read from bytes, is [`Rank::LIMIT`] or more.
+    /// If `offset_bytes` is [`OFFSET_LIMIT`](Self::OFFSET_LIMIT) or more.
     #[must_use]
     #[inline]
     #[track_caller]
     pub const fn new(rank: Rank, offset_bytes: u64) -> Self {
         assert!(offset_bytes < Self::OFFSET_LIMIT, "an offset is below 2^40");
-        Self::within(rank, offset_bytes)
-    }
-
-    /// As [`new`](Self::new), for an offset that is known to be below the limit.
-    #[inline]
-    #[track_caller]
-    pub(crate) const fn within(rank: Rank, offset_bytes: u64) -> Self {
-        debug_assert!(offset_bytes < Self::OFFSET_LIMIT, "an offset is below 2^40");
-        // The bits above would be those of another rank.
-        assert!(rank.number() < Rank::LIMIT, "a rank's number is below 2^24");
         Self::from_bits(((rank.number() as u64) << OFFSET_BITS) | offset_bytes)
     }
 
@@ -355,8 +344,6 @@ impl<T> fmt::Debug for GlobalPtr<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
     use super::*;
 
     #[test]
@@ -368,22 +355,6 @@ mod tests {
         assert_eq!(p.rank().number(), Rank::LIMIT - 1);
         assert_eq!(p.offset_bytes(), GlobalPtr::<u8>::OFFSET_LIMIT - 1);
         assert_eq!(p.to_bits(), u64::MAX);
-    }
-
-    /// Safe code can make one of any bytes. Without its upper bits it would be another rank.
-    #[test]
-    fn a_rank_beyond_the_limit_has_no_pointers() {
-        let world = crate::backend::loopback::world();
-        let array = world.alloc_symmetric::<u64>(1).unwrap();
-        let bytes = Rank::LIMIT.to_ne_bytes();
-        let beyond = Rank::read_from_bytes(&bytes).unwrap();
-        let text = |made: &dyn Fn() -> GlobalPtr<u64>| {
-            let panic = catch_unwind(AssertUnwindSafe(made)).unwrap_err();
-            *panic.downcast::<&str>().unwrap()
-        };
-        let sentence = "a rank's number is below 2^24";
-        assert_eq!(text(&|| array.on(beyond)), sentence);
-        assert_eq!(text(&|| GlobalPtr::new(beyond, 64)), sentence);
     }
 
     #[test]

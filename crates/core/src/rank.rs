@@ -9,9 +9,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// A rank of a [`Team`](crate::Team) is a plain `u32` index and is translated by
 /// [`Team::world_rank`](crate::Team::world_rank); a `Rank` always counts over the whole job.
 ///
-/// Any bytes are a `Rank`, so that it may be kept in global memory: one that was read may be none of
-/// the job. What uses it checks that.
-///
 /// # Examples
 ///
 /// ```

@@ -69,9 +69,8 @@ impl<T: Pod> Symmetric<T> {
     ///
     /// # Panics
     ///
-    /// If the array belongs to a team other than that of all ranks, and `rank` is not a member; or
-    /// if `rank`, which was read from bytes, is [`Rank::LIMIT`] or more. (For an array on all ranks
-    /// the accesses check the rank.)
+    /// If the array belongs to a team other than that of all ranks, and `rank` is not a member.
+    /// (For an array on all ranks the accesses check the rank.)
     #[must_use]
     #[inline(always)]
     #[expect(
@@ -83,7 +82,7 @@ impl<T: Pod> Symmetric<T> {
         if !self.is_of_world {
             self.assert_has(rank);
         }
-        GlobalPtr::within(rank, self.offset)
+        GlobalPtr::new(rank, self.offset)
     }
 
     #[cold]
@@ -114,14 +113,14 @@ impl<T: Pod> Symmetric<T> {
     #[inline(never)]
     #[track_caller]
     fn member_by_table(&self, i: u32) -> GlobalPtr<T> {
-        GlobalPtr::within(self.team.world_rank(i), self.offset)
+        GlobalPtr::new(self.team.world_rank(i), self.offset)
     }
 
     /// The first element of this rank's own part.
     #[must_use]
     #[inline]
     pub fn here(&self) -> GlobalPtr<T> {
-        GlobalPtr::within(self.world().rank(), self.offset)
+        GlobalPtr::new(self.world().rank(), self.offset)
     }
 
     /// The number of elements on each rank.
