@@ -14,22 +14,21 @@ use super::job::{JobHooks, Output, Part, SuperviseError, SuperviseOptions};
 use super::sys::{self, Inheritance};
 
 /// The connection that makes started ranks a job.
-#[derive(Clone, Copy)]
 pub(super) enum Bond<'a> {
     /// The job's memory.
     Memory(BorrowedFd<'a>),
     /// One connection for each rank to the launcher that connects it with ranks of other hosts.
     Part {
         part: Part,
-        sockets: &'a [UnixStream],
+        sockets: Vec<UnixStream>,
     },
 }
 
-impl<'a> Bond<'a> {
+impl Bond<'_> {
     /// The descriptor that this host's rank number `index` inherits.
-    fn descriptor(self, index: u32) -> BorrowedFd<'a> {
+    fn descriptor(&self, index: u32) -> BorrowedFd<'_> {
         match self {
-            Self::Memory(memory) => memory,
+            Self::Memory(memory) => *memory,
             Self::Part { sockets, .. } => sockets[index as usize].as_fd(),
         }
     }
@@ -64,7 +63,7 @@ impl Ranks {
     /// Starts the ranks of a job.
     pub(super) fn start(
         options: &SuperviseOptions,
-        bond: Bond<'_>,
+        bond: &Bond<'_>,
         inheritance: Inheritance,
     ) -> Result<Self, SuperviseError> {
         let mut ranks = Self {
@@ -93,7 +92,7 @@ impl Ranks {
     pub(super) fn forward(
         &mut self,
         output: Output,
-        bond: Bond<'_>,
+        bond: &Bond<'_>,
         hooks: &mut dyn JobHooks,
     ) -> io::Result<Vec<Forwarder>> {
         let Output::Forward { prefix } = output else {
@@ -161,7 +160,7 @@ fn end(mut child: Child) {
     child.wait().ok();
 }
 
-fn command(options: &SuperviseOptions, rank: u32, bond: Bond<'_>) -> Command {
+fn command(options: &SuperviseOptions, rank: u32, bond: &Bond<'_>) -> Command {
     let mut command = Command::new(&options.program);
     if let Some(arg0) = &options.arg0 {
         command.arg0(arg0);

@@ -73,13 +73,8 @@ pub fn supervise_part(
         sockets.push(rank);
         ends.push(here);
     }
-    let sockets = &sockets;
-    stay_with(
-        options,
-        (Bond::Part { part, sockets }, ends),
-        descriptors,
-        hooks,
-    )
+    let bond = Bond::Part { part, sockets };
+    stay_with(options, (bond, ends), descriptors, hooks)
 }
 
 #[track_caller]
@@ -98,9 +93,11 @@ fn stay_with(
         mask: signals.previous_mask(),
         descriptors: descriptors.0,
     };
-    let mut ranks = Ranks::start(options, bond, inheritance)?;
-    let forwarders = ranks.forward(options.output, bond, hooks)?;
+    let mut ranks = Ranks::start(options, &bond, inheritance)?;
+    let forwarders = ranks.forward(options.output, &bond, hooks)?;
     let tells = matches!(bond, Bond::Memory(_));
+    // The ranks alone have their ends of the sockets, which so show when they are gone.
+    drop(bond);
     let mut watch = Watch::new(options, started, &signals, &orphans, hooks, tells);
     watch.until_all_have_ended(&mut ranks, ends)?;
     orphans.kill();
