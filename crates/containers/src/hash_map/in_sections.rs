@@ -22,8 +22,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         reused: &Reused<LayoutOf<K, V>>,
         mut read: impl FnMut(LocalView<'_, K, V, S>) -> T,
     ) -> T {
-        // The slot of a long key points to it, and may change while the key is read.
-        if const { !object::has_heap::<K>() }
+        // The slot of a long key or value points to it. Both may change while it is read.
+        if const { !object::has_heap::<K>() && !object::has_heap::<V>() }
             && let Some(found) = reused
                 .sections
                 .read_optimistically(|| read(self.view_local(&reused.all)))

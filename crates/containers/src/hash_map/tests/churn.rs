@@ -12,6 +12,7 @@ use pgas_testkit::setting;
 use super::concurrent::Random;
 use super::*;
 use crate::hash_map::operations::Find;
+use crate::hash_map::view::LocalView;
 use crate::hash_map::{Atomic, Combine, HashSet, Inserted, MultiMap};
 use crate::object::FoundBy as _;
 use crate::testing::{near_counted, over_processes};
@@ -274,7 +275,7 @@ fn inserts_of_all_ranks_without_room_find_what_was_removed() {
 #[test]
 fn slots_of_a_full_map_are_free_again_when_its_keys_are_gone() {
     pgas_smp::threads(1, |world| {
-        let map = reusing::<u64, u64>(&world, 1 << 14);
+        let map = reusing::<u64, u64>(&world, 1 << 12);
         let n = map.capacity();
         let keys: Vec<u64> = (0..n).collect();
         let entries: Vec<_> = keys.iter().map(|&key| (key, key)).collect();
@@ -286,6 +287,23 @@ fn slots_of_a_full_map_are_free_again_when_its_keys_are_gone() {
         }
         let n_free = n_in_state(&map, |state| state == SlotState::Free);
         assert!(n_free > n / 4 * 3, "{n_free} of {n}");
+    })
+    .unwrap();
+}
+
+/// A pointer in a slot that is reclaimed while it is read leads anywhere.
+#[test]
+fn slots_with_pointers_are_read_in_sections() {
+    fn is_read_in_section<K: Object, V: Object>(world: &World) -> bool {
+        let map = reusing::<K, V>(world, 8);
+        let reused = map.table.reused.as_ref().unwrap();
+        let read = |_: LocalView<'_, K, V, _>| reused.sections.are_open_here();
+        map.table.read_optimistically(reused, read)
+    }
+    pgas_smp::threads(1, |world| {
+        assert!(!is_read_in_section::<u64, [u64; 5]>(&world));
+        assert!(is_read_in_section::<u64, String>(&world));
+        assert!(is_read_in_section::<String, u64>(&world));
     })
     .unwrap();
 }
