@@ -25,7 +25,7 @@ const MACHINE: [&str; 3] = ["--memory=512", "--segment=256", "--quantum=20000"];
 const ENVIRONMENT: [&str; 4] = ["--env", "PGAS_BACKEND=sim", "--env", "PGAS_STALL_END=1"];
 
 /// The cases of the conformance suite that start threads, of which a simulated node has one.
-const WITH_THREADS: [&str; 11] = [
+const WITH_THREADS: [&str; 12] = [
     "a_rank_that_waits_says_for_what",
     "each_rank_has_its_elements_as_a_slice_in_the_local_phase",
     "entries_of_a_rank_are_visited_by_many_threads",
@@ -36,6 +36,7 @@ const WITH_THREADS: [&str; 11] = [
     "threads_of_a_rank_take_a_lock_in_turn",
     "threads_of_a_rank_send_and_serve_together",
     "threads_of_a_rank_share_its_world",
+    "threads_of_a_rank_split_teams_of_their_own",
     "transfers_of_several_threads_are_whole",
 ];
 

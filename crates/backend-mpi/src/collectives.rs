@@ -403,6 +403,11 @@ unsafe impl Group for MpiGroup {
     }
 
     fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Arc<dyn Group>>> {
+        // MPI waits for the other members while this thread has its lock. The splits of the world
+        // have one order on all ranks. Those of several teams may have another one on each rank.
+        if self.name != 0 {
+            return Ok(None);
+        }
         self.count();
         let mpi = sys::enter()?;
         let colour = colour.map(c_rank);
@@ -425,9 +430,9 @@ impl Drop for MpiGroup {
             return;
         };
         // Freeing is collective but does not wait, in both libraries: operations in flight keep
-        // what they need.
-        if !self.shared.is_over.load(Ordering::Acquire)
-            && let Ok(mpi) = sys::enter()
+        // what they need. MPI may end while this thread waits for its lock.
+        if let Ok(mpi) = sys::enter()
+            && !self.shared.is_over.load(Ordering::Acquire)
         {
             drop(sys::comm_free(&mpi, &mut comm));
         }

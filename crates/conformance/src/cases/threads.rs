@@ -22,6 +22,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, handlers_and_threads_share_what_a_mutex_guards),
     case!(2, transfers_of_several_threads_are_whole),
     case!(2, threads_leave_what_they_have_begun_to_others),
+    case!(2, threads_of_a_rank_split_teams_of_their_own),
 ];
 
 fn threads_of_a_rank_call_together(world: &World) -> Result<()> {
@@ -217,4 +218,34 @@ fn in_threads<T: Send>(n: usize, body: impl Fn(usize) -> Result<T> + Sync) -> Re
         let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("no panic");
         threads.into_iter().map(join).collect()
     })
+}
+
+/// Each thread calls collectives of one team, in an order that has nothing to do with that of the
+/// other thread.
+fn threads_of_a_rank_split_teams_of_their_own(world: &World) -> Result<()> {
+    const LONG: usize = 20_000;
+    let me = world.rank().number();
+    let teams = [0, 1].map(|_| world.split(Some(0), me));
+    let mut whole = Vec::new();
+    for team in teams {
+        whole.push(team?.expect("a member"));
+    }
+    let n_ranks = world.n_ranks();
+    in_threads(2, |thread| {
+        let team = &whole[thread];
+        for i in 0..10 {
+            // Backwards, so that the new root is the last rank of the world.
+            let new = team.split(Some(0), n_ranks - me)?.expect("a member");
+            assert_eq!(
+                new.allreduce(me + i, Sum)?,
+                (0..n_ranks).map(|r| r + i).sum()
+            );
+            let mut text = vec![if new.rank() == 0 { me + i } else { 0 }; LONG];
+            new.broadcast_slice(0, &mut text)?;
+            assert_eq!(text, [n_ranks - 1 + i; LONG]);
+            new.barrier()?;
+        }
+        Ok(())
+    })?;
+    world.barrier()
 }
