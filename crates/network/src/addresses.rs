@@ -1,5 +1,6 @@
 //! The addresses by which other hosts may reach this one.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, UdpSocket};
@@ -41,24 +42,38 @@ fn kept(mut all: Vec<IpAddr>, preferred: &[Option<IpAddr>]) -> Vec<IpAddr> {
 /// with a list for each rank: by it they reach this host. `from` is the address from which the
 /// system sends to another one ([`sends_from`]). Addresses that several hosts have, or this one,
 /// too, lead nowhere: those of bridges to containers and virtual machines are the same everywhere.
+/// Where all lists are known to all hosts, all choose addresses of one version of IP, if every host
+/// has some: version 4, if it can be.
 #[must_use]
 pub fn towards(
     own: &[IpAddr],
     others: &[Vec<IpAddr>],
     from: impl Fn(IpAddr) -> Option<IpAddr>,
 ) -> Option<IpAddr> {
-    let mut hosts: Vec<_> = others.iter().filter(|list| *list != own).collect();
+    let own_list = own.to_vec();
+    let mut hosts: Vec<_> = others.iter().chain([&own_list]).collect();
     hosts.sort_unstable();
     hosts.dedup();
-    let is_of_one = |address: &IpAddr| {
-        let n_hosts = hosts.iter().filter(|list| list.contains(address)).count();
-        n_hosts == 1 && !own.contains(address)
+    let mut n_hosts = HashMap::<IpAddr, u32>::new();
+    for address in hosts.iter().copied().flatten() {
+        *n_hosts.entry(*address).or_default() += 1;
+    }
+    let is_of_one = |address: &&IpAddr| n_hosts.get(*address) == Some(&1);
+    let have_all = |is_of_it: fn(&IpAddr) -> bool| {
+        let has = |list: &&Vec<IpAddr>| list.iter().filter(is_of_one).any(is_of_it);
+        hosts.iter().all(has)
     };
-    let few = hosts.iter().take(MOST_ASKED).copied().flatten();
-    let used: Vec<_> = few.copied().filter(is_of_one).filter_map(from).collect();
+    let versions: [fn(&IpAddr) -> bool; 2] = [IpAddr::is_ipv4, IpAddr::is_ipv6];
+    let is_spoken = versions.into_iter().find(|version| have_all(*version));
+    let is_spoken = is_spoken.unwrap_or(|_| true);
+    let other_hosts = hosts.iter().filter(|list| ***list != own);
+    let few = other_hosts.take(MOST_ASKED).copied().flatten();
+    let few = few.filter(is_of_one).filter(|address| is_spoken(address));
+    let used: Vec<_> = few.copied().filter_map(from).collect();
     let n_times = |address: &&IpAddr| used.iter().filter(|other| other == address).count();
     // The first of several, as `max_by_key` gives the last.
-    own.iter().rev().max_by_key(n_times).copied()
+    let own = own.iter().filter(|address| is_spoken(address));
+    own.rev().max_by_key(n_times).copied()
 }
 
 /// The hosts that are asked for, of many.
@@ -216,6 +231,39 @@ mod tests {
         assert_eq!(towards(&[], &lists, from), None);
         let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
         assert_eq!(sends_from(loopback), Some(loopback));
+    }
+
+    #[test]
+    fn all_hosts_choose_one_version_however_many_addresses_of_it_they_have() {
+        let list = |words: &[&str]| -> Vec<IpAddr> {
+            let addresses = words.iter().map(|word| word.parse().expect("an address"));
+            addresses.collect()
+        };
+        let first = list(&["10.0.0.1", "2001:db8::1", "2001:db8::a:1"]);
+        let second = list(&["2001:db8::2", "10.0.0.2"]);
+        let third = list(&["2001:db8::3"]);
+        let chosen = |hosts: &[&Vec<IpAddr>]| {
+            let lists: Vec<_> = hosts.iter().copied().cloned().collect();
+            let of_host = |own: &&Vec<IpAddr>| {
+                let from = |to: IpAddr| {
+                    let mut own = own.iter().copied();
+                    own.find(|address| address.is_ipv4() == to.is_ipv4())
+                };
+                towards(own, &lists, from).expect("an address")
+            };
+            hosts.iter().map(of_host).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(&[&first, &second]), list(&["10.0.0.1", "10.0.0.2"]));
+        let six = list(&["2001:db8::1", "2001:db8::2", "2001:db8::3"]);
+        assert_eq!(chosen(&[&first, &second, &third]), six);
+        // What several hosts have is no address of theirs.
+        let bridge = list(&["172.17.0.1", "2001:db8::4"]);
+        let other = list(&["172.17.0.1", "2001:db8::5"]);
+        let six = list(&["2001:db8::4", "2001:db8::5"]);
+        assert_eq!(chosen(&[&bridge, &other]), six);
+        // Nothing in common: as well as it goes.
+        let four = list(&["10.0.0.4"]);
+        assert_eq!(chosen(&[&four, &third]), list(&["10.0.0.4", "2001:db8::3"]));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use pgas_core::{Config, notice};
-use rustix::net::sockopt;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::addresses::check_target;
 use crate::introduction::{Elder, Listener, Secret, Secrets, new_secret};
@@ -173,6 +173,19 @@ impl Word {
     }
 }
 
+/// Listens for connections of both versions of IP, whatever the system's setting for that is.
+fn listen_everywhere() -> io::Result<TcpListener> {
+    let (six, stream) = (AddressFamily::INET6, SocketType::STREAM);
+    let socket = net::socket_with(six, stream, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_ipv6_v6only(&socket, false)?;
+    net::bind(&socket, &SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)))?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// The connections that may wait to be accepted, unless the system allows fewer.
+const BACKLOG: i32 = 4096;
+
 /// The result of a check of a neighbour.
 enum Found {
     Nothing,
@@ -188,8 +201,7 @@ impl Lifeline {
     ///
     /// Errors of the system.
     pub fn listen() -> io::Result<Listener> {
-        let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
-        let socket = TcpListener::bind(any).or_else(|_| TcpListener::bind("0.0.0.0:0"))?;
+        let socket = listen_everywhere().or_else(|_| TcpListener::bind("0.0.0.0:0"))?;
         socket.set_nonblocking(true)?;
         let secrets = Secrets {
             call: new_secret()?,
