@@ -169,6 +169,7 @@ impl fmt::Debug for Work<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{self, AssertUnwindSafe};
     use std::sync::{Arc, Mutex, mpsc};
     use std::thread;
     use std::time::{Duration, Instant};
@@ -266,6 +267,27 @@ mod tests {
             long("next");
             go.send(()).unwrap();
         });
+    }
+
+    #[test]
+    fn a_hook_that_always_panics_is_not_called_while_its_panic_unwinds() {
+        let world = loopback::world();
+        let n_calls = Arc::new(Mutex::new(0));
+        let n_here = Arc::clone(&n_calls);
+        world.on_work(move |_| {
+            *n_here.lock().unwrap() += 1;
+            panic::resume_unwind(Box::new("on purpose"));
+        });
+        let long = || {
+            let work = world.work("long", 0, Unit::Bytes);
+            let until = Instant::now() + Duration::from_secs(60);
+            while Instant::now() < until {
+                work.add(1 << 20);
+            }
+        };
+        panic::catch_unwind(AssertUnwindSafe(long)).unwrap_err();
+        assert_eq!(*n_calls.lock().unwrap(), 1);
+        assert!(world.all_works().is_empty(), "it has ended all the same");
     }
 
     #[test]

@@ -196,10 +196,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let team = self.team().clone();
         let (from, to) = (&*self, &new);
         let n_slots = from.shape.ring.local_capacity() as u64;
-        let work = team
-            .world()
-            .work("resizing a hash map", n_slots, Unit::Elements);
+        let world = team.world();
         let move_all = || {
+            let work = world.work("resizing a hash map", n_slots, Unit::Elements);
             dispatch_own_slots!(from, |from| dispatch_locality!(to, |to| move_all(
                 &from, &to, &work
             )))

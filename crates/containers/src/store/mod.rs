@@ -94,7 +94,6 @@ fn save(
     (abouts, n_elements): (&[About], u64),
     write: impl FnOnce(&mut [Part<'_>]) -> Result<()>,
 ) -> Result<()> {
-    let work = work(team.world(), "saving", dir, n_elements);
     let is_first = team.rank() == 0;
     let mut claim = None;
     let mut begin = || {
@@ -106,7 +105,11 @@ fn save(
     let number = team.broadcast(0, begun)?;
     let name = |i: usize| parts::name(number, i, team.rank() as usize);
     let paths: Vec<PathBuf> = (0..abouts.len()).map(|i| dir.join(name(i))).collect();
-    let written = together(team, dir, || write_parts(&paths, &work, write)).inspect_err(|_| {
+    let write = || {
+        let work = work(team.world(), "saving", dir, n_elements);
+        write_parts(&paths, &work, write)
+    };
+    let written = together(team, dir, write).inspect_err(|_| {
         // All ranks have written what they could, and the directory is still claimed: nobody else
         // uses this number.
         if is_first {
@@ -354,8 +357,8 @@ impl Saved {
         let is_mine = |part: usize| part % n_ranks == team.rank() as usize;
         let sizes = parts().filter(|(part, _)| is_mine(*part));
         let n_mine = sizes.fold(0, |n: u64, (_, info)| n.saturating_add(info.elements));
-        let work = work(team.world(), "loading", &self.dir, n_mine);
         let mine = || {
+            let work = work(team.world(), "loading", &self.dir, n_mine);
             let (mut first, mut sum) = (0, 0);
             for (part, info) in parts() {
                 if is_mine(part) {

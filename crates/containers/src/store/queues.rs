@@ -77,10 +77,10 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
             let queue = saved.made_with(host.number() >= team.n_ranks(), queue)?;
             let is_first = team.rank() == 0;
             let n = saved.n_elements(0)?;
-            let n = if is_first { n } else { 0 };
-            let work = super::work(team.world(), "loading", &saved.dir, n);
             // The first rank reads all parts, so that the elements keep their order.
             let mine = || {
+                let n = if is_first { n } else { 0 };
+                let work = super::work(team.world(), "loading", &saved.dir, n);
                 if !is_first {
                     return Ok(0);
                 }

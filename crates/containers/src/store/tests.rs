@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use pgas_core::backend::loopback;
 use pgas_core::collective::op::Sum;
@@ -15,6 +18,8 @@ use tempfile::tempdir;
 use super::{manifest, parts};
 
 use crate::array::Distribution;
+use crate::hash_map::{Atomic, RapidHasher};
+use crate::object::KeyHasher;
 use crate::{
     Array, BloomFilter, CircularQueue, DArray, DMatrix, Error, FastQueue, HashMap, HashSet,
     MultiMap, WideBloomFilter,
@@ -181,7 +186,7 @@ fn an_argument_with_which_nothing_can_be_loaded_is_an_error_of_its_own() {
 /// Whoever looks for the values of a key looks under each of its numbers.
 #[test]
 fn a_multimap_is_loaded_without_gaps_beyond_its_values() {
-    const N: u64 = 1 << 20;
+    const N: u64 = 1 << 14;
     by_other_numbers(
         |world, dir| {
             let map = MultiMap::<u64, u64>::with_capacity(world, 100).unwrap();
@@ -602,4 +607,52 @@ fn a_checkpoint_that_others_replace_meanwhile_is_loaded_whole() {
         // Also if the other test has failed.
         is_over.store(true, Ordering::Relaxed);
     });
+}
+
+/// Takes a while for each key.
+struct Slow;
+
+impl KeyHasher for Slow {
+    fn hash(&self, bytes: &[u8]) -> u64 {
+        thread::sleep(Duration::from_millis(2));
+        RapidHasher.hash(bytes)
+    }
+}
+
+/// The program's hook for long work panics when it is told of the end.
+#[test]
+fn a_panic_at_the_end_of_long_work_is_told_to_the_others() {
+    type Slowly = HashMap<u64, u64, Atomic, Slow>;
+    let dir = tempdir().unwrap();
+    let mut config = Config::default();
+    config.timeout = Some(Duration::from_secs(60));
+    for is_loaded in [false, true] {
+        let has_ended = OnceLock::new();
+        pgas_smp::threads_with(2, &config, |world| {
+            let mut map = Slowly::with_hasher(&world, 200, Slow).unwrap();
+            for key in (0..150).filter(|_| world.rank() == Rank::ZERO) {
+                map.insert(&key, key).unwrap();
+            }
+            world.barrier().unwrap();
+            map.save(dir.path()).unwrap();
+            let is_last = world.rank() == Rank::new(1);
+            if is_last {
+                world.on_work(|work| assert!(!work.is_over, "on purpose"));
+            }
+            let call = || match is_loaded {
+                false => map.resize(300),
+                true => Slowly::load_with_hasher(&world, dir.path(), Slow).map(drop),
+            };
+            let ended = catch_unwind(AssertUnwindSafe(call));
+            if is_last {
+                ended.unwrap_err();
+                has_ended.wait();
+                return;
+            }
+            has_ended.set(()).unwrap();
+            let told = ended.unwrap().unwrap_err().to_string();
+            assert!(told.contains("rank 1 panicked in"), "{told}");
+        })
+        .unwrap();
+    }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::counting::now;
@@ -96,12 +97,14 @@ impl Works {
         }
     }
 
-    /// Ends the work. If the hook was called for it, it is called once more.
+    /// Ends the work. If the hook was called for it, it is called once more, but not while a panic
+    /// unwinds: that may be the hook's, and a second one would end the process.
     pub(crate) fn end(&self, place: &Now, done: u64, all: impl Fn() -> Vec<LiveWork>) {
         place.advance_work(done);
         place.end_work();
         let ended = lock(&self.current).take();
-        if let Some(Current { mut work, .. }) = ended.filter(|ended| ended.was_told)
+        let is_told = |ended: &Current| ended.was_told && !thread::panicking();
+        if let Some(Current { mut work, .. }) = ended.filter(is_told)
             && let Some(turn) = Turn::take(self)
         {
             work.done = done;

@@ -94,7 +94,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("store/mod.rs", "remove(dir, |number| number != current);", 0, "remove(dir, |_| true);", Tests("store::tests")),
     row("store/mod.rs", "let claim = Claim::on(dir)?;\n    remove_others(dir);", 0, "let claim = Claim::on(dir)?;", Tests("store::tests")),
     row("store/mod.rs", "number = number.max(parts::number_in(&name).unwrap_or(0));", 0, "number = parts::number_in(&name).map_or(number, |_| 0_u64);", Tests("store::tests")),
-    row("store/mod.rs", "let written = together(team, dir, || write_parts(&paths, &work, write))", 0, "let written = write_parts(&paths, &work, write)", Program("integration", "outcomes::a_transfer_or_message_that_fails_while_a_container")),
+    row("store/mod.rs", "let written = together(team, dir, write)", 0, "let written = write()", Program("integration", "outcomes::a_transfer_or_message_that_fails_while_a_container")),
     row("store/manifest.rs", "fs::rename(&draft, &name)?;", 0, "fs::copy(&draft, &name)?;", Tests("store::tests")),
     row("store/manifest.rs", "file.sync_all()?;", 0, "", NoTest("only a power failure could show it: the system keeps the writes of a killed process")),
     row("store/manifest.rs", "sync(dir)?;\n            fs::rename", 0, "fs::rename", NoTest("only a power failure could show it")),
