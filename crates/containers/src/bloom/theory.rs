@@ -36,6 +36,7 @@ static LAST: Mutex<VecDeque<(Wish, Option<Shape>)>> = Mutex::new(VecDeque::new()
 const REMEMBERED: usize = 8;
 
 /// The smallest filter with blocks of `width` bits that has `rate` with `n` items, if there is one.
+/// The rate includes absent items with the hash of a present one, which set the same bits.
 pub(super) fn shape(width: usize, n: u64, rate: f64) -> Option<Shape> {
     let wish = (width, n, rate.to_bits());
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +49,16 @@ pub(super) fn shape(width: usize, n: u64, rate: f64) -> Option<Shape> {
     shape
 }
 
-fn compute(width: usize, n: u64, rate: f64) -> Option<Shape> {
+/// The probability that an absent item has the hash, of 64 bits, of one of `n` others.
+fn same_hash(n: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a probability")]
+    let n = n as f64;
+    n / 2_f64.powi(64)
+}
+
+fn compute(width: usize, n: u64, wanted: f64) -> Option<Shape> {
+    let same_hash = same_hash(n);
+    let rate = wanted - same_hash;
     let mut best: Option<Shape> = None;
     for n_bits in 1..=MOST_BITS {
         let errors = errors_by_items(width, n_bits, rate);
@@ -65,7 +75,7 @@ fn compute(width: usize, n: u64, rate: f64) -> Option<Shape> {
         best = Some(Shape {
             n_bits,
             n_blocks,
-            rate: rate_at(&errors, load),
+            rate: (rate_at(&errors, load) + same_hash).min(wanted),
         });
     }
     best
@@ -204,9 +214,20 @@ mod tests {
                 }
                 (former, lowest) = (shape.n_blocks, rate);
             }
-            let wanted = if width == 64 { 1e-14 } else { 1e-24 };
+            let wanted = if width == 64 {
+                1e-14
+            } else {
+                4.0 * same_hash(n)
+            };
             assert!(lowest < wanted, "{lowest:e} is the lowest at {width}");
         }
+    }
+
+    #[test]
+    fn no_filter_has_a_lower_rate_than_its_hashes() {
+        assert_eq!(compute(512, 1_000_000_000, 1e-12), None);
+        let shape = compute(512, 1_000_000_000, 1e-10).unwrap();
+        assert!(shape.rate > same_hash(1_000_000_000) && shape.rate <= 1e-10);
     }
 
     #[test]
