@@ -1,11 +1,11 @@
 //! Elements that are overwritten in place while others read them.
 //!
-//! A plain element is its slot: one put writes it and one get reads it. A get that overlaps a put
-//! may see part of it, unless the element is a word. Any other element has a version before its
-//! slot. A put locks the version and raises it. A get has read the slot whole, and the heap memory
-//! behind it, if the version is the same before and after. A put releases the former value's heap
-//! memory after it has raised the version, so a reader that follows the old pointer later finds
-//! another version, and tries again.
+//! A plain element, which owns no memory, is its slot: one put writes it and one get reads it. A
+//! get that overlaps a put may see part of it, unless the element is a word. Any other element has
+//! a version before its slot. A put locks the version and raises it. A get has read the slot whole,
+//! and the heap memory behind it, if the version is the same before and after. A put releases the
+//! former value's heap memory after it has raised the version, so a reader that follows the old
+//! pointer later finds another version, and tries again.
 
 use std::slice;
 

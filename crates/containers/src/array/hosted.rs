@@ -15,9 +15,10 @@ use crate::{Result, prices};
 
 /// An array of a fixed length in the memory of one rank, which all ranks read and write.
 ///
-/// Elements that are words are read and written whole. A larger plain element that is read while
-/// another rank writes it may be seen in part; elements of other types (strings and the like) are
-/// always seen whole.
+/// Elements that are words are read and written whole. A larger plain element (one without memory
+/// of its own: a byte-copyable value, or a tuple or array of these) that is read while another rank
+/// writes it may be seen in part. Elements of other types (strings and the like) are always seen
+/// whole.
 ///
 /// # Examples
 ///

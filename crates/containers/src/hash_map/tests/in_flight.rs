@@ -408,6 +408,7 @@ fn what_handlers_take_out_goes_back_to_the_rank_that_wrote_it() {
 /// A task that meets a slot on which another rank works goes on when it is free again.
 #[test]
 fn tasks_of_several_ranks_change_the_same_values() {
+    const N: u64 = 8;
     fn check<V: Value>(world: &World, grow: fn(V) -> V, expected: &V) {
         let slots_stay = map::<u64, V>(world, 24);
         let reused = map::<u64, V>(world, 24).reuse_slots().unwrap();
@@ -419,7 +420,7 @@ fn tasks_of_several_ranks_change_the_same_values() {
         let tasks = (0..4).map(|_| {
             let map = Arc::clone(&map);
             world.spawn(async move {
-                for _ in 0..20 {
+                for _ in 0..N {
                     map.insert_if_absent_nb(&1, V::of(0))?.await?;
                     map.update_nb(&1, grow)?.await?;
                     let seen = map.find_nb(&1)?.await?;
@@ -434,7 +435,7 @@ fn tasks_of_several_ranks_change_the_same_values() {
         world.barrier().unwrap();
     }
     attached_everywhere(3, |world| {
-        let n = 3 * 4 * 20;
+        let n = 3 * 4 * N;
         check::<[u64; 5]>(&world, |value| value.map(|n| n + 1), &[n; 5]);
         let text = "+".repeat(usize::try_from(n).unwrap());
         check::<String>(&world, |text| text + "+", &text);
