@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -144,14 +145,16 @@ impl View {
         }
     }
 
-    /// The destination of output, if the view lies below it.
+    /// The destination of output, if the view lies below it, and so on the same terminal.
     pub(crate) fn sink(&self, stream: Stream) -> Option<Sink> {
         let screen = self.0.clone()?;
+        let of_view = file_of(&io::stderr()).ok()?;
         let sink = match stream {
             Stream::Output => file_of(&io::stdout()),
             Stream::Error => file_of(&io::stderr()),
         };
-        let sink = Patient(sink.ok().filter(File::is_terminal)?);
+        let sink = sink.ok().filter(|sink| is_one_terminal(sink, &of_view));
+        let sink = Patient(sink?);
         Some(Box::new(Above { screen, sink }))
     }
 }
@@ -232,6 +235,15 @@ fn write(text: &str) {
 /// Standard output or error, as a file.
 fn file_of(stream: &impl AsFd) -> io::Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// Whether two files are the same terminal. It may have two names: `/dev/tty` is the one that this
+/// process is controlled by, and only of that one a process is told the session.
+fn is_one_terminal(one: &File, other: &File) -> bool {
+    let number = |file: &File| file.metadata().map(|file| (file.dev(), file.ino())).ok();
+    let is_controlling = |file: &File| rustix::termios::tcgetsid(file).is_ok();
+    let is_same = number(one).is_some() && number(one) == number(other);
+    one.is_terminal() && (is_same || is_controlling(one) && is_controlling(other))
 }
 
 /// The text of a buffer, and the number of columns of each line.

@@ -38,13 +38,19 @@ fn terminal((lines, columns): (u16, u16)) -> (OwnedFd, OwnedFd) {
 /// Starts `program` with arguments on a terminal of its own, whose user's end is returned.
 fn begin(size: (u16, u16), kind: &str, program: &str, args: &[&str]) -> (Child, File) {
     let (user, programs) = terminal(size);
-    let own = || Stdio::from(programs.as_fd().try_clone_to_owned().unwrap());
+    let mut command = on_terminal(&programs, kind, program, args);
+    (command.spawn().unwrap(), user.into())
+}
+
+/// The command that starts `program` with arguments on a terminal of its own.
+fn on_terminal(terminal: &OwnedFd, kind: &str, program: &str, args: &[&str]) -> Command {
+    let own = || Stdio::from(terminal.as_fd().try_clone_to_owned().unwrap());
     let mut command = Command::new("setsid");
     // Who runs the tests in the background may ignore some signals.
     command.args(["--wait", "--ctty", "env", "--default-signal", program]);
-    command.args(args);
+    command.args(args).env("TERM", kind);
     command.stdin(own()).stdout(own()).stderr(own());
-    (command.env("TERM", kind).spawn().unwrap(), user.into())
+    command
 }
 
 /// What comes to the user's end until no program has the terminal any more.
@@ -83,6 +89,49 @@ fn a_job_is_watched_in_lines_on_a_terminal_that_cannot_show_a_view() {
     }
     let seen = shown((24, 80), "xterm", run, &args);
     assert!(seen.contains(COMMAND) && seen.contains("1 rank"), "{seen}");
+}
+
+/// A rank that writes lines for as long as several views are drawn.
+const LINES: &str = "for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.1; done";
+
+#[test]
+fn output_on_another_terminal_than_the_view_s_is_as_without_a_view() {
+    let (viewer, programs) = terminal((24, 80));
+    let (user, output) = terminal((24, 80));
+    let run = env!("CARGO_BIN_EXE_pgas-run");
+    let args = ["-n", "1", "--watch=0.05", "sh", "-c", LINES];
+    let mut command = on_terminal(&programs, "xterm", run, &args);
+    let mut child = command.stdout(output).spawn().unwrap();
+    drop((command, programs));
+    let (seen, view) = (rest(user.into()), rest(viewer.into()));
+    assert!(child.wait().unwrap().success());
+    let lines: Vec<String> = (1..=8).map(|i| format!("line {i}\r\n")).collect();
+    assert_eq!(seen, lines.concat(), "{view:?}");
+    assert!(view.contains(COMMAND) && view.contains("1 rank"), "{view}");
+}
+
+#[test]
+fn output_is_above_the_view_although_its_terminal_is_named_differently() {
+    let script = format!("exec {} \"$@\" 2> /dev/tty", env!("CARGO_BIN_EXE_pgas-run"));
+    let args = [
+        "-c",
+        &script,
+        "sh",
+        "-n",
+        "1",
+        "--watch=0.05",
+        "sh",
+        "-c",
+        LINES,
+    ];
+    let seen = shown((24, 80), "xterm", "sh", &args);
+    let mut before_lines: Vec<&str> = seen.split("line ").collect();
+    before_lines.pop();
+    assert_eq!(before_lines.len(), 8, "{seen:?}");
+    for text in before_lines {
+        let has_view = text.contains("1 rank") && !text.ends_with("\x1b[J");
+        assert!(!has_view, "{text:?}");
+    }
 }
 
 /// What comes to the user's end until it contains `text`.
