@@ -6,6 +6,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
+use pgas_core::config::launch::MAX_RANKS;
 use pgas_core::{Config, Error, Result};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -156,7 +157,12 @@ pub(crate) fn read_header(file: &File) -> Result<Layout> {
         n_ranks,
         segment_bytes: word(3),
     };
-    let Some(total) = layout.total_bytes().filter(|_| n_ranks > 0) else {
+    let total = match n_ranks {
+        // With more of them the size of the parts may not even fit a word.
+        1..=MAX_RANKS => layout.total_bytes(),
+        _ => None,
+    };
+    let Some(total) = total else {
         return Err(Error::backend(
             "attach",
             0,
@@ -263,5 +269,28 @@ mod tests {
         short.write_all_at(&header, 0).unwrap();
         let error = Job::open(JobMemory(short)).unwrap_err().to_string();
         assert!(error.contains("32 bytes"), "{error}");
+    }
+
+    #[test]
+    fn memory_of_more_ranks_or_larger_segments_than_there_can_be_is_refused() {
+        let told = |n_ranks: u32, segment_bytes: u64| {
+            let words = [MAGIC, VERSION, n_ranks.into(), segment_bytes];
+            let header = memfd().unwrap();
+            let bytes = words.map(u64::to_ne_bytes);
+            header.write_all_at(bytes.as_flattened(), 0).unwrap();
+            read_header(&header).unwrap_err().to_string()
+        };
+        for n_ranks in [0, MAX_RANKS + 1, u32::MAX] {
+            for segment_bytes in [0, 1 << 20, u64::MAX] {
+                let error = told(n_ranks, segment_bytes);
+                assert!(error.contains("broken header"), "{n_ranks}: {error}");
+            }
+        }
+        let error = told(MAX_RANKS, 0);
+        assert!(error.contains("has 32 bytes"), "{error}");
+        for n_ranks in [1, 2, MAX_RANKS] {
+            let error = told(n_ranks, u64::MAX);
+            assert!(error.contains("broken header"), "{n_ranks}: {error}");
+        }
     }
 }
