@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
+use super::later;
 use super::ranks::Ranks;
 use super::stat::stat_behind_name;
 
@@ -54,7 +55,7 @@ impl Grace {
             began,
             given,
             ranks: pids.map(watched).collect(),
-            next_look: began + given / CHECKS,
+            next_look: later(began, given / CHECKS),
         }
     }
 
@@ -75,8 +76,8 @@ impl Grace {
         let waited = waited
             .map(|rank| rank.waited(Turns::of(rank.pid), now))
             .max();
-        let until = self.began + length(self.given, waited.unwrap_or_default());
-        self.next_look = until.min(now + self.given / CHECKS);
+        let until = later(self.began, length(self.given, waited.unwrap_or_default()));
+        self.next_look = until.min(later(now, self.given / CHECKS));
         now >= until
     }
 }
@@ -96,7 +97,8 @@ impl Watched {
 
 /// The length of the grace period for a rank that has waited for a processor.
 fn length(given: Duration, waited: Duration) -> Duration {
-    (given + waited).min(given * LONGEST)
+    let longest = given.saturating_mul(LONGEST);
+    given.saturating_add(waited).min(longest)
 }
 
 /// The turns of a process on processors, as far as the system counts them.
@@ -179,5 +181,6 @@ mod tests {
         assert_eq!(length(given, Duration::ZERO), given);
         assert_eq!(length(given, given), 2 * given);
         assert_eq!(length(given, Duration::from_secs(3600)), 10 * given);
+        assert_eq!(length(Duration::MAX, given), Duration::MAX);
     }
 }

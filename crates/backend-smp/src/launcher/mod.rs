@@ -47,7 +47,7 @@ mod sys;
 mod watch;
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, Timespec};
 
@@ -65,6 +65,12 @@ pub use rendezvous::{MeetError, PATIENCE, meet, share};
 pub use signals::{Received, SignalWatch, asks_to_end, stop_self};
 pub use stat::stat_behind_name;
 pub use supervise::{self_launch, supervise, supervise_part};
+
+/// The time `by` later, or a time in many years: a limit may be of any length.
+fn later(at: Instant, by: Duration) -> Instant {
+    const NEVER: Duration = Duration::from_secs(1 << 30);
+    at.checked_add(by).unwrap_or(at + NEVER)
+}
 
 /// Waits until one of `fds` is ready or the time is up; `None` waits for ever.
 ///

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal};
 use super::forward::{self, Forwarder};
 use super::grace::Grace;
 use super::job::{JobHooks, SuperviseError, SuperviseOptions};
+use super::later;
 use super::leftovers;
 use super::orphans::Orphans;
 use super::out_of_memory::MemoryWatch;
@@ -430,7 +431,7 @@ impl<'a> Watch<'a> {
                 self.tell(ranks);
                 ranks.signal_all(Signal::TERM);
                 self.phase = Phase::Terminating {
-                    until: Instant::now() + self.options.kill_after,
+                    until: later(Instant::now(), self.options.kill_after),
                 };
             }
             Phase::Terminating { until } if now >= *until => self.kill(ranks),

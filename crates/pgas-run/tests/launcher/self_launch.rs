@@ -6,7 +6,7 @@
 
 use crate::job::{END_OF_JOB, Ended, end_after, eventually, start};
 use pgas_core::config::launch::Launcher;
-use pgas_smp::launcher::{self, Failure, JobHooks, Part, SuperviseOptions};
+use pgas_smp::launcher::{self, Failure, JobHooks, NoHooks, Part, SuperviseOptions};
 use pgas_testkit::job::{exit, say};
 use pgas_testkit::soon::{assert_soon, assert_timely, tried};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -64,6 +64,7 @@ fn supervisor() {
         (Some("self launch"), _) => launch_myself(),
         (Some("left early"), _) => watch_members(),
         (Some("hooks fail"), _) => fail_to_watch(),
+        (Some("for ever"), _) => wait_for_ever(),
         (Some("all exit"), _) => watch_exits(),
         (Some(CULPRIT), _) => watch_culprit("sleep 0.1; exit 6", "exec sleep 60"),
         (Some(GOES_ON), _) => watch_culprit("exec sleep 60", "exit 6"),
@@ -77,7 +78,7 @@ fn launch_myself() {
     let memory = memfd_create("job", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&memory, 4).unwrap();
     let mut memory = File::from(memory);
-    let outcome = launcher::self_launch(4, &memory, &mut launcher::NoHooks).unwrap();
+    let outcome = launcher::self_launch(4, &memory, &mut NoHooks).unwrap();
     let mut written = Vec::new();
     memory.rewind().unwrap();
     memory.read_to_end(&mut written).unwrap();
@@ -138,6 +139,30 @@ fn supervise_shell(script: &str, hooks: &mut dyn JobHooks) {
     options.args = vec!["-c".into(), script.into()];
     let outcome = launcher::supervise(&options, &memory, hooks).unwrap();
     exit(outcome.code());
+}
+
+/// Gives the ranks all the time that there is, once to end by themselves and once after SIGTERM.
+fn wait_for_ever() {
+    let memory = File::from(memfd_create("job", MemfdFlags::CLOEXEC).unwrap());
+    let (ever, moment) = (Duration::MAX, Duration::from_millis(10));
+    let in_time = "sleep 0.2";
+    let when_asked = "trap 'exit 0' TERM; while :; do sleep 0.02; done";
+    for (grace, kill_after, rest) in [(ever, ever, in_time), (moment, ever, when_asked)] {
+        let mut options = SuperviseOptions::new("sh", 3);
+        (options.grace, options.kill_after) = (grace, kill_after);
+        let script = format!("test $PGAS_RANK = 0 && exit 5; {rest}");
+        options.args = vec!["-c".into(), script.into()];
+        let outcome = launcher::supervise(&options, &memory, &mut NoHooks).unwrap();
+        say(&outcome.code().to_string());
+    }
+    exit(0);
+}
+
+#[test]
+fn ranks_may_have_all_the_time_that_there_is_to_end() {
+    let ended = play("for ever");
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert!(ended.stdout.contains("5\n5\n"), "{ended:?}");
 }
 
 fn watch_members() {

@@ -27,7 +27,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-use super::{Memory, pmi, sys};
+use super::{Memory, later, pmi, sys};
 
 /// The default time that the ranks wait for each other.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -216,17 +216,12 @@ impl Meeting {
         let name = [format!("pgas/{uid}/").as_bytes(), tail].concat();
         let address = SocketAddr::from_abstract_name(name)
             .map_err(failed("cannot name the meeting point"))?;
-        let now = Instant::now();
-        // A patience without end is one of many years.
-        let deadline = now
-            .checked_add(patience)
-            .unwrap_or(now + Duration::from_secs(1 << 30));
         Ok(Self {
             place,
             key,
             address,
             patience,
-            deadline,
+            deadline: later(Instant::now(), patience),
             uid,
         })
     }
