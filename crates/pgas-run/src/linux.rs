@@ -108,7 +108,7 @@ Examples:
   pgas-run --hosts node1:4,node2:4 ./my_program input.txt
 
 Signals to pgas-run are passed on to the ranks; a second SIGINT, SIGTERM, SIGHUP or SIGQUIT kills
-the job.
+the job. A rank gets a signal twice that a program sends to the whole process group.
 Memory of a job has no name in any file system, and nothing is left behind however the job ends.
 
 Hosts have pgas-run and the program at the same paths, and the program is built with the feature

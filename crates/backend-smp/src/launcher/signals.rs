@@ -2,8 +2,13 @@
 //!
 //! The ranks stay in the supervisor's process group, so that a terminal's signals (Ctrl-C, Ctrl-Z)
 //! reach them directly, and a shell's `fg` and `bg` too. Only what somebody sent to the supervisor
-//! alone has to be passed on; the kernel's records tell the two apart. A rank that makes a group of
-//! its own gets the terminal's signals from the supervisor, too.
+//! alone has to be passed on; the kernel's records tell it from what the terminal sent. A rank that
+//! makes a group of its own gets the terminal's signals from the supervisor, too.
+//!
+//! The records do not tell whom else a process has sent its signal to. One that is sent to the whole
+//! group, as `timeout(1)` does, or to each process of a service reaches a rank twice: directly, and
+//! from the supervisor. It is passed on all the same: ranks that get it twice can end, and ranks that
+//! do not get it cannot.
 
 use std::fs::File;
 use std::io::{self, Read};

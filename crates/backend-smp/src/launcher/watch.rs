@@ -18,7 +18,8 @@ use super::outcome::{Cause, Failure, Outcome};
 use super::ranks::{RankProcess, Ranks};
 use super::signals::{self, SignalWatch};
 
-/// Two requests to end that are closer together than this are one: `timeout(1)` sends two.
+/// Two requests to end that are closer together than this are one: `timeout(1)` sends two. The ranks
+/// get it once from here.
 const ONE_REQUEST: Duration = Duration::from_millis(200);
 
 /// The time that the other ranks have to end, too, after one has exited with code 0 without leaving
@@ -50,7 +51,7 @@ pub(super) struct Watch<'a> {
     /// The time of the last look for those of them that are missed.
     looked: Instant,
     memory: MemoryWatch,
-    /// The last signal that asked the job to end, and when.
+    /// The first signal that asked the job to end, and when.
     asked_to_end: Option<(i32, Instant)>,
 }
 
@@ -178,6 +179,8 @@ impl<'a> Watch<'a> {
                 continue;
             }
             match Signal::from_named_raw(signal) {
+                // The ranks have it already.
+                _ if self.is_asked_for_again(signal) => {}
                 Some(signal) if received.from_terminal => ranks.signal_other_groups(signal),
                 Some(signal) => ranks.signal_all(signal),
                 None => {}
@@ -192,6 +195,12 @@ impl<'a> Watch<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether `signal` is a part of the first request, which the ranks know.
+    fn is_asked_for_again(&self, signal: i32) -> bool {
+        self.asked_to_end
+            .is_some_and(|(asked, first)| asked == signal && first.elapsed() <= ONE_REQUEST)
     }
 
     /// The first request is for the ranks to follow; a second one is not left to them.

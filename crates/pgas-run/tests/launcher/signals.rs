@@ -3,7 +3,7 @@
 use crate::job::{END_OF_JOB, eventually, pgas_run, start, state_of};
 use pgas_testkit::Deadline;
 use pgas_testkit::job::JOB_LIMIT;
-use pgas_testkit::soon::Moment;
+use pgas_testkit::soon::{Moment, assert_timely, tried};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt;
@@ -63,6 +63,29 @@ fn a_second_request_to_end_kills_the_job() {
     assert!(sent.elapsed() < END_OF_JOB, "{ended:?}");
     assert_eq!(ended.code(), 128 + 2, "{ended:?}");
     assert!(ended.left.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn requests_to_end_in_quick_succession_reach_the_ranks_once() {
+    // Of signals that wait for a shell, or for the launcher, the one with the lower number is first.
+    let script = "trap 'echo asked' HUP; trap 'echo over; exit 0' USR1; echo ready; \
+                  while :; do sleep 0.02; done";
+    tried(|| {
+        let mut job = start(pgas_run(2, &[], script));
+        job.lines(2);
+        job.signal(Signal::HUP);
+        assert_eq!(job.lines(2), ["asked", "asked"]);
+        job.signal(Signal::HUP);
+        job.signal(Signal::USR1);
+        let ended = job.end();
+        // If too much time has passed, the second is another request, and kills the job.
+        assert_timely(ended.code() != 128 + 1, &ended);
+        assert_eq!(
+            (ended.code(), ended.stdout.as_str()),
+            (0, "over\nover\n"),
+            "{ended:?}"
+        );
+    });
 }
 
 #[test]
