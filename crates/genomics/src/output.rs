@@ -218,28 +218,14 @@ impl Drop for Draft {
 /// assert!(check_names(&[Some(Path::new("./reads.fq"))], &reads).is_err());
 /// ```
 pub fn check_names(outputs: &[Option<&Path>], inputs: &[PathBuf]) -> Result<()> {
-    let mut others: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
-    for output in outputs.iter().flatten() {
-        let place = place(output);
-        if let Some(other) = others.iter().find(|other| self::place(other) == place) {
-            return Err(Error::SameFile {
-                names: Box::new([output.to_path_buf(), other.to_path_buf()]),
-            });
-        }
-        others.push(output);
+    let outputs: Vec<&Path> = outputs.iter().copied().flatten().collect();
+    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+    match pgas_command_line::overwritten(&outputs, &inputs) {
+        None => Ok(()),
+        Some((output, other)) => Err(Error::SameFile {
+            names: Box::new([output.into(), other.into()]),
+        }),
     }
-    Ok(())
-}
-
-/// Where a file is, or will be, without links.
-fn place(path: &Path) -> PathBuf {
-    let path = &real(path).unwrap_or_else(|_| path.to_owned());
-    let there = fs::canonicalize(path).ok().or_else(|| {
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let dir = fs::canonicalize(dir.unwrap_or(Path::new("."))).ok()?;
-        Some(dir.join(path.file_name()?))
-    });
-    there.unwrap_or_else(|| path.to_owned())
 }
 
 /// The file of `target` after following links, which need not be there yet: a rename must not
@@ -351,6 +337,7 @@ mod tests {
         fs::create_dir(path("below")).unwrap();
         fs::write(path("there"), "").unwrap();
         std::os::unix::fs::symlink(path("there"), path("link")).unwrap();
+        fs::hard_link(path("there"), path("hard")).unwrap();
         let is_same = |a: &str, b: &str| {
             let (a, b) = (path(a), path(b));
             let among_outputs = check_names(&[Some(&b), None, Some(&a)], &[]).is_err();
@@ -359,6 +346,7 @@ mod tests {
         };
         assert!(is_same("new", "below/../new"));
         assert!(is_same("link", "there"));
+        assert!(is_same("hard", "link"));
         assert!(is_same("no/such", "no/such"));
         assert!(!is_same("new", "below/new"));
         assert!(check_names(&[Some(Path::new("new"))], &["./new".into()]).is_err());
