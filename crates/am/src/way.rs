@@ -42,9 +42,13 @@ impl Drop for Unsent<'_> {
 }
 
 impl<'a> Way<'a> {
+    /// Panics if the job has no rank `to`.
     #[inline]
+    #[track_caller]
     pub(crate) fn to(world: &'a World, to: Rank) -> Result<Self> {
         let am = am(world)?;
+        // Before a slot names it: other threads ask whether the ranks of slots have left.
+        world.assert_rank(to);
         Ok(Self { world, am, to })
     }
 
@@ -221,12 +225,15 @@ fn n_bytes(parts: &[&[u8]]) -> usize {
 #[cfg(test)]
 mod tests {
     use std::panic::catch_unwind;
+    use std::thread;
 
     use pgas_core::backend::loopback;
 
     use super::*;
     use crate::RemoteCalls as _;
     use crate::codec::{Codec, Decoder, Each};
+
+    const ROUNDS: usize = 1000;
 
     /// A value whose codec fails, or panics.
     struct Unwritable {
@@ -274,5 +281,37 @@ mod tests {
             assert_eq!(called.is_err(), panics);
             assert_eq!(am(&world).unwrap().pending.n_taken(), 0);
         }
+    }
+    /// While it is encoded, another thread makes progress.
+    struct Attended(World);
+
+    enum BesideProgress {}
+
+    impl Wire for Attended {
+        type By = BesideProgress;
+    }
+
+    impl Codec<Attended> for BesideProgress {
+        type Array<const N: usize> = Each<Self>;
+
+        fn encode(Attended(world): &Attended, _: &mut Encoder) -> Result<()> {
+            let progress = || (0..ROUNDS).for_each(|_| _ = world.progress().unwrap());
+            let other = thread::scope(|scope| scope.spawn(progress).join());
+            assert!(other.is_ok(), "the other thread panics");
+            Ok(())
+        }
+
+        fn decode(_: &mut Decoder<'_>) -> Result<Attended> {
+            Err(pgas_core::Error::HasLeft)
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "rank 99")]
+    fn a_call_to_a_rank_that_is_not_there_panics_no_other_thread() {
+        let world = loopback::world();
+        crate::attach(&world).unwrap();
+        let args = Attended(world.clone());
+        drop(world.rpc(Rank::new(99), |_: Attended| (), args));
     }
 }
