@@ -28,6 +28,7 @@ pub(crate) fn read_answer<T: Wire>(rank: Rank, outcome: Outcome, bytes: &[u8]) -
         Outcome::Returned => input.get_last(),
         Outcome::Failed => Err(read_failure(rank, &mut input)),
         Outcome::Left => Err(unanswered(rank)),
+        Outcome::Ended => Err(Error::HasLeft),
     }
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use pgas_core::backend::{HandlerId, Message, MessageClass};
 use pgas_core::{Layer, Rank, TeamId, World};
-use pgas_lockfree::pending::Outcome;
+use pgas_lockfree::pending::{Outcome, Watcher};
 
+use crate::answer::unanswered;
 use crate::ids::{
     CALL, CALL_FF, FAILURE, PIECE, REPLY_LONG, REPLY_MEDIUM, REPLY_SHORT, REQUEST_LONG,
     REQUEST_MEDIUM, REQUEST_SHORT, RESULT, is_one_way,
@@ -119,12 +120,44 @@ impl Am {
     /// whether there was anything new.
     #[cold]
     fn search_departed(&self, world: &World, n: u32) -> bool {
+        if self.has_left.load(Ordering::Relaxed) {
+            return self.end_calls();
+        }
         let has_left = |rank| world.has_left(Rank::new(rank));
         // Actions and wakers are the program's.
         pgas_core::as_handler(|| {
             self.pending
                 .search_departed(n, has_left, |action| action(Outcome::Left, &[]))
         })
+    }
+}
+
+impl Am {
+    /// Tells all who wait for answers that this rank has left. Says whether anybody was told.
+    #[cold]
+    fn end_calls(&self) -> bool {
+        let mut is_watched = false;
+        // Actions and wakers are the program's.
+        pgas_core::as_handler(|| {
+            self.pending.take_watchers(|watcher| {
+                is_watched = true;
+                match watcher {
+                    Watcher::Wake(waker) => waker.wake(),
+                    Watcher::Call(call) => call(Outcome::Ended, &[]),
+                }
+            });
+        });
+        is_watched
+    }
+
+    /// Why no answer of `to` comes any more, if none does.
+    #[cold]
+    pub(crate) fn no_answer(&self, world: &World, to: Rank) -> Option<Error> {
+        // Relaxed: who sees that a rank has left asks again, in each round.
+        if self.has_left.load(Ordering::Relaxed) {
+            return Some(Error::HasLeft);
+        }
+        world.has_left(to).then(|| unanswered(to))
     }
 }
 
@@ -239,6 +272,13 @@ impl Layer for Attached {
 
     fn end(&self) {
         self.0.end();
+    }
+
+    fn left(&self) {
+        let Self(am) = self;
+        am.has_left.store(true, Ordering::Relaxed);
+        am.pending.end();
+        am.end_calls();
     }
 
     fn forget_tasks(&self) {

@@ -2,7 +2,7 @@
 //! calls refer to it by a number, so a forgotten one keeps nothing alive.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use pgas_core::backend::Message;
@@ -58,6 +58,8 @@ pub(crate) struct Am {
     /// Messages that this rank has sent, and messages that it has served. A call or request with an
     /// answer counts as served when the answer is back.
     pub(crate) message_counts: MessageCounts,
+    /// This rank has left the job, though the program has handles on its world.
+    pub(crate) has_left: AtomicBool,
 }
 
 /// Decodes a message and runs the handler that it names.
@@ -109,6 +111,7 @@ impl Am {
             lost: Lost::default(),
             n_rounds: AtomicU32::new(0),
             message_counts: MessageCounts::default(),
+            has_left: AtomicBool::new(false),
         }
     }
 

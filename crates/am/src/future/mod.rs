@@ -24,7 +24,7 @@ use std::thread;
 use pgas_core::{Event, InStep, Rank};
 use pgas_lockfree::pending::{Cookie, Outcome, Watcher};
 
-use crate::answer::{read_answer, unanswered};
+use crate::answer::read_answer;
 use crate::codec::Wire;
 use crate::state::{Am, Handle};
 use cell::Cell;
@@ -126,17 +126,22 @@ struct Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// The error of a call whose rank has left without an answer; then the slot is given back.
+    /// The error of a call whose rank has left without an answer, or whose caller has; then the
+    /// slot is not needed any more.
     #[cold]
     fn give_up_if_left(&mut self, am: &Am) -> Option<Error> {
         let world = am.world.upgrade()?;
+        let error = am.no_answer(&world, self.to)?;
         // The answer may have arrived between the two checks. None can arrive after this one.
-        if !world.has_left(self.to) || am.pending.is_done(self.cookie) {
+        if am.pending.is_done(self.cookie) {
             return None;
         }
-        am.pending
-            .give_up(mem::replace(&mut self.cookie, Cookie::NONE));
-        Some(unanswered(self.to))
+        // Where this rank has left, another thread may be about to write an answer.
+        if !matches!(error, Error::HasLeft) {
+            am.pending
+                .give_up(mem::replace(&mut self.cookie, Cookie::NONE));
+        }
+        Some(error)
     }
 
     #[inline]
@@ -173,15 +178,13 @@ impl<T> Answer<T> {
                     return Ok(true);
                 }
                 // Progress searches for calls to ranks that have left.
-                if am.pending.has_left() && world.has_left(self.to) {
+                if am.pending.has_left()
+                    && let Some(error) = am.no_answer(&world, self.to)
+                {
                     // The answer may have arrived between the two checks. None can arrive after
                     // this one.
                     let late = am.pending.is_done(self.cookie);
-                    return if late {
-                        Ok(true)
-                    } else {
-                        Err(unanswered(self.to))
-                    };
+                    return if late { Ok(true) } else { Err(error) };
                 }
                 Ok(false)
             })?;

@@ -5,10 +5,12 @@ use std::mem::ManuallyDrop;
 use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, TryRecvError};
 use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use pgas_am::{Here, PgasFuture, Promise, RemoteCalls, when_all};
+use pgas_am::{Error, Here, PgasFuture, Promise, RemoteCalls, when_all};
 use pgas_core::backend::loopback;
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
@@ -69,7 +71,7 @@ fn answers_to_a_rank_that_has_left_keep_nobody_waiting() {
             match world.rank().number() {
                 0 => {
                     // Serves nothing until rank 1 has sent its calls, and has most likely left.
-                    std::thread::sleep(Duration::from_millis(300));
+                    thread::sleep(Duration::from_millis(300));
                     let is_over = || Ok(IS_OVER.take());
                     world.wait_for("the end", is_over).unwrap();
                 }
@@ -139,7 +141,7 @@ fn with_unanswered_calls(n_calls: usize, body: impl Fn(&World, Vec<PgasFuture<u6
         let calls = calls.collect();
         // Without progress.
         while !world.has_left(GONE) {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         body(&world, calls);
     });
@@ -268,5 +270,65 @@ fn a_rank_whose_part_is_over_has_left_although_there_are_handles_on_its_world() 
         for (world, cell) in over_threads.into_iter().chain(over_loopback).flatten() {
             assert_eq!(cell.get(&world).unwrap(), 7, "memory stays");
         }
+    }
+}
+
+/// A thread of rank 0 goes on when that rank's part is over. Rank 1 answers none of the `early`
+/// calls before that, and serves the `late` ones.
+#[test]
+fn a_thread_whose_rank_has_left_gets_no_answers_and_does_not_wait_for_them() {
+    fn assert_has_left<T: std::fmt::Debug>(result: pgas_am::Result<T>) {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::HasLeft), "{error}");
+    }
+
+    fn late(world: &World) {
+        assert_has_left(call(world, 1).wait());
+        assert!(call(world, 1).is_ready());
+        assert_has_left(call(world, 1).then(|x| x + 1).wait());
+        assert_has_left(poll_to_the_end(call(world, 1)));
+        assert_has_left(when_all((call(world, 1), call(world, 0))).wait());
+    }
+
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.timeout = Some(LIMIT);
+    for is_over_threads in [true, false] {
+        let (serves, begins) = mpsc::channel::<()>();
+        let (begins, stray) = (Mutex::new(begins), Mutex::new(None));
+        let serves = Mutex::new(Some(serves));
+        let part = |world: World| {
+            pgas_am::attach(&world).unwrap();
+            if world.rank() == GONE {
+                let begins = begins.lock().unwrap();
+                begins.recv().unwrap();
+                let is_over = || Ok(begins.try_recv() == Err(TryRecvError::Disconnected));
+                return world.wait_for("the end of the thread", is_over).unwrap();
+            }
+            let early = [(); 4].map(|()| call(&world, 1));
+            let serves = serves.lock().unwrap().take().unwrap();
+            let goes_on = move || {
+                let [plain, chained, first, polled] = early;
+                let (chained, joined) = (
+                    chained.then(|x| x + 1),
+                    when_all((first, PgasFuture::ready(2))),
+                );
+                assert_has_left(plain.wait());
+                assert_has_left(chained.wait());
+                assert_has_left(joined.wait());
+                assert_has_left(poll_to_the_end(polled));
+                late(&world);
+                serves.send(()).unwrap();
+                (0..100).for_each(|_| late(&world));
+            };
+            *stray.lock().unwrap() = Some(thread::spawn(goes_on));
+        };
+        if is_over_threads {
+            pgas_smp::threads_with(2, &config, part).unwrap();
+        } else {
+            loopback::run_with(2, &config, part);
+        }
+        let stray = stray.into_inner().unwrap().unwrap();
+        stray.join().unwrap();
     }
 }

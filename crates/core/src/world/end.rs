@@ -54,6 +54,9 @@ impl World {
         self.settle_or_tell();
         self.backend()
             .leave(&mut |message| self.inner.refuse(&message));
+        if let Some(layer) = self.inner.above.layer.get() {
+            layer.left();
+        }
     }
 
     fn settle_or_tell(&self) {

@@ -113,6 +113,10 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
         let _ = message;
     }
 
+    /// Called when the rank has left while the program has handles on its world: no message comes
+    /// any more. Not called for a rank that leaves with the last handle.
+    fn left(&self) {}
+
     /// Called when the rank has left, in good order.
     fn end(&self) {}
 

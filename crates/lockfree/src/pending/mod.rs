@@ -58,6 +58,8 @@ pub enum Outcome {
     Failed,
     /// Its rank left the job before it answered.
     Left,
+    /// This rank left the job before the answer came.
+    Ended,
 }
 
 /// The action on an answer.
@@ -107,7 +109,7 @@ pub struct Pending {
     n_slots: AtomicU32,
     /// The slot where the next search for ranks that have left begins.
     next_search: AtomicU32,
-    /// Whether such a search has found one.
+    /// Whether such a search has found one, or this rank has left.
     has_left: AtomicBool,
 }
 
@@ -414,7 +416,7 @@ impl Pending {
         drop(watcher);
     }
 
-    /// Whether a search has found a call whose rank has left.
+    /// Whether a search has found a call whose rank has left, or this rank has.
     #[inline]
     pub fn has_left(&self) -> bool {
         // Relaxed: a caller that sees it asks about its own rank.
@@ -542,15 +544,32 @@ impl Pending {
         wakers.collect()
     }
 
+    /// Passes the watchers of all calls to `end`, for a rank that has left and takes no answer any
+    /// more. If `end` panics, the next call goes on. The slots stay taken, since an answer may be on
+    /// its way into one.
+    #[cold]
+    pub fn take_watchers(&self, mut end: impl FnMut(Watcher)) {
+        let slots = (0..self.n_slots.load(Relaxed)).filter_map(|index| self.slot(index));
+        for slot in slots {
+            let watcher = lock(&slot.watcher).take();
+            // Not under the lock: it may run any code, which may come here again.
+            watcher.into_iter().for_each(&mut end);
+        }
+    }
+
     /// Drops the watchers of all calls, for a rank that leaves and takes no answer any more.
     #[cold]
     pub fn forget_watchers(&self) {
-        let slots = (0..self.n_slots.load(Relaxed)).filter_map(|index| self.slot(index));
-        let watchers: Vec<_> = slots
-            .filter_map(|slot| lock(&slot.watcher).take())
-            .collect();
+        let mut watchers = Vec::new();
+        self.take_watchers(|watcher| watchers.push(watcher));
         // The drop of a watcher may run any code, which may come here again.
         drop(watchers);
+    }
+
+    /// This rank has left: from now on [`has_left`](Self::has_left) says so.
+    #[cold]
+    pub fn end(&self) {
+        self.has_left.store(true, Relaxed);
     }
 
     /// Slots that wait for an answer, for reports.

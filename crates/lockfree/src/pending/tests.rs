@@ -342,6 +342,32 @@ fn watchers_are_forgotten_and_an_answer_then_is_nobodys() {
     assert_eq!(pending.n_taken(), 0);
 }
 
+#[test]
+fn who_watches_calls_of_a_rank_that_has_left_is_told_also_behind_one_that_panics() {
+    let pending = Pending::default();
+    assert!(!pending.has_left());
+    let (sender, told) = std::sync::mpsc::channel();
+    for n in 0..3 {
+        let sender = sender.clone();
+        let call = Watcher::Call(Box::new(move |outcome, _| {
+            sender.send((n, outcome)).unwrap();
+            assert_ne!(n, 1, "on purpose");
+        }));
+        assert!(pending.watch(pending.take_slot(0), call).is_none());
+    }
+    pending.end();
+    assert!(pending.has_left());
+    let tell = || {
+        pending.take_watchers(|watcher| match watcher {
+            Watcher::Call(call) => call(Outcome::Ended, &[]),
+            Watcher::Wake(_) => panic!("there is none"),
+        });
+    };
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(tell)).is_err());
+    tell();
+    assert!(told.try_iter().eq((0..3).map(|n| (n, Outcome::Ended))));
+}
+
 struct Calls(Arc<Pending>, Cookie);
 
 impl Drop for Calls {
