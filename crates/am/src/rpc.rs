@@ -578,7 +578,8 @@ pub trait RemoteCalls: Borrow<World> {
     }
 
     /// As [`rpc_after`](Self::rpc_after), without an answer: the future is ready when the call was
-    /// sent. It may be dropped.
+    /// sent. It may be dropped; if the call cannot be sent then, the next
+    /// [`quiet`](crate::quiet) returns [`Error::Undelivered`].
     ///
     /// # Cost
     ///
@@ -597,10 +598,13 @@ pub trait RemoteCalls: Borrow<World> {
     ) -> PgasFuture<()> {
         let world: &World = self.borrow();
         world.assert_rank(to);
+        let am = match am(world) {
+            Ok(am) => am,
+            Err(error) => return PgasFuture::failed(error),
+        };
         let (world, at) = (world.downgrade(), Location::caller());
-        operation.future().map_result(move |completed| {
+        operation.future().and_send(am.handle, to, move |_| {
             let _waits = part_of_earlier("a call after an operation", at);
-            completed?;
             let world = world.upgrade().ok_or(Error::HasLeft)?;
             as_handler(|| world.rpc_ff(to, function, args))
         })

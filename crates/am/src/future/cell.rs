@@ -43,6 +43,8 @@ pub(super) struct Cell<T> {
     fails_at_limit: AtomicBool,
     /// The same, of a chain, whose later operations may say so.
     mark: Option<Arc<Mark>>,
+    /// Whether the value is the error of a message that counts as lost if nobody takes it.
+    is_lost: AtomicBool,
 }
 
 impl<T: Send + 'static> Cell<T> {
@@ -59,6 +61,7 @@ impl<T: Send + 'static> Cell<T> {
             is_done: AtomicBool::new(false),
             fails_at_limit: AtomicBool::new(false),
             mark,
+            is_lost: AtomicBool::new(false),
         })
     }
 
@@ -186,6 +189,21 @@ impl<T: Send + 'static> Cell<T> {
     }
 }
 
+impl<T> Drop for Cell<T> {
+    fn drop(&mut self) {
+        if !*self.is_lost.get_mut() {
+            return;
+        }
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let State::Full(Err(error)) = state
+            && let Some(am) = self.handle.get()
+        {
+            let reason = format!("a message that followed an operation: {error}");
+            am.lost.add(1, &reason);
+        }
+    }
+}
+
 impl<T: Send> Sleeper for Cell<T> {
     fn take_waker(&self) -> Option<Waker> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,6 +229,14 @@ impl<T: Send + 'static> Setter<T> {
     /// The mark of the chain that waits for the value.
     pub(super) fn mark(&self) -> Option<&Arc<Mark>> {
         self.0.as_ref()?.mark()
+    }
+
+    /// The error that it will be set to counts as a lost message if nobody takes it.
+    pub(super) fn count_as_lost(&self) {
+        if let Some(cell) = &self.0 {
+            // Relaxed: who drops the cell last has synchronized with this.
+            cell.is_lost.store(true, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn set(mut self, result: Result<T>) {

@@ -9,6 +9,7 @@ mod joined;
 mod mark;
 mod promise;
 mod returns;
+mod sent;
 mod shared;
 pub(crate) mod task;
 

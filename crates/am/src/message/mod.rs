@@ -350,7 +350,8 @@ pub trait ActiveMessages: Borrow<World> {
     /// the payload's buffer back, and the message is sent, when the transfer is complete.
     ///
     /// Progress: user level while there is no room for the message, else none. Dropping the future
-    /// only drops the buffer.
+    /// only drops the buffer; if the message cannot be sent then, the next [`quiet`](crate::quiet)
+    /// returns [`Error::Undelivered`].
     ///
     /// # Cost
     ///
@@ -377,9 +378,8 @@ pub trait ActiveMessages: Borrow<World> {
         let out = long_opening::<H, _>(args, dst, payload.len())?;
         fits(world, to, out.bytes().len())?;
         let (event, at) = (dst.put_vec_nb(world, payload)?, Location::caller());
-        Ok(event.future().map_result(move |payload| {
+        Ok(event.future().and_send(handle, to, move |payload| {
             let _waits = part_of_earlier("a long request", at);
-            let payload = payload?;
             let am = handle.get().ok_or(Error::HasLeft)?;
             let world = am.world.upgrade().ok_or(Error::HasLeft)?;
             am.request(&world, to, REQUEST_LONG, &[out.bytes()])?;
