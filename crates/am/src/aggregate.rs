@@ -92,11 +92,13 @@ pub struct Aggregator<A: Wire + Clone, T: Pod, M = Rank> {
     member: PhantomData<fn(M)>,
 }
 
-/// The number of items in one message of up to `bytes` with items, to each of `n_ranks`.
+/// The number of items in one message of up to `bytes` with items, to each of `n_ranks`. An item
+/// that is longer than a buffer has a message of its own.
 fn items_in_message<T>(bytes: usize, n_ranks: usize) -> usize {
     let size = size_of::<T>().max(1);
     let in_memory = BYTES / n_ranks.max(1) / size;
-    (bytes.min(BUFFER_BYTES) / size).min(in_memory.max(1))
+    let in_buffer = (BUFFER_BYTES / size).min(in_memory);
+    (bytes / size).min(in_buffer.max(1))
 }
 
 impl<A: Wire + Clone, T: Pod, M: Member> Aggregator<A, T, M> {
@@ -121,9 +123,13 @@ impl<A: Wire + Clone, T: Pod, M: Member> Aggregator<A, T, M> {
         out.put(&args)?;
         // The header of a call, and the padding after the arguments.
         let beside = out.bytes().len() + 64;
-        let bytes = team.world().capabilities().max_medium.min(BUFFER_BYTES);
+        let room = team
+            .world()
+            .capabilities()
+            .max_medium
+            .saturating_sub(beside);
         let n_ranks = team.n_ranks() as usize;
-        let capacity = items_in_message::<T>(bytes.saturating_sub(beside), n_ranks);
+        let capacity = items_in_message::<T>(room, n_ranks);
         assert!(capacity > 0, "an item does not fit a message");
         Ok(Self {
             team,
@@ -353,6 +359,8 @@ mod tests {
         assert_eq!(items_in_message::<[u8; 4000]>(8192, 65_536), 1);
         assert_eq!(items_in_message::<[u8; 4000]>(3999, 65_536), 0, "none fits");
         assert_eq!(items_in_message::<()>(8192, 65_536), 1024);
+        assert_eq!(items_in_message::<[u8; 9000]>(9000, 2), 1);
+        assert_eq!(items_in_message::<[u8; 9000]>(8999, 2), 0, "none fits");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use pgas_am::{
-    ActiveMessages, Completes, DistObject, Error, Here, Origin, Payload, PgasFuture, RemoteCalls,
+    ActiveMessages, Aggregator, Completes, DistObject, Error, Here, Origin, Payload, PgasFuture,
+    RemoteCalls,
 };
 use pgas_am::{ReplyHandler, RequestHandler, Token, quiet};
 use pgas_core::backend::{HandlerId, MessageClass, Offer};
@@ -561,4 +562,27 @@ fn a_quiet_that_does_not_end_is_reported() {
     for error in errors.unwrap() {
         assert!(error.contains("has waited"), "{error}");
     }
+}
+
+/// An item, or the arguments, take more than the buffers of an aggregator.
+#[test]
+fn an_aggregator_sends_all_that_a_message_carries() {
+    const LONG: usize = 9000;
+    static N_BYTES: AtomicU64 = AtomicU64::new(0);
+    fn count(n: usize) {
+        N_BYTES.fetch_add(n as u64, Ordering::Relaxed);
+    }
+    ranks(2, |world| {
+        assert!(world.capabilities().max_medium > LONG);
+        let next = Rank::new(1 - world.rank().number());
+        let long = |(): (), items: &[[u8; LONG]]| count(items.as_flattened().len());
+        let mut sender = Aggregator::new(&world, long, ())?;
+        (0..3).try_for_each(|_| sender.push(next, [1; LONG]))?;
+        sender.finish()?;
+        let beside = |_: Vec<u8>, items: &[u8]| count(items.len());
+        let mut sender = Aggregator::new(&world, beside, vec![1; LONG])?;
+        (0..LONG).try_for_each(|_| sender.push(next, 1))?;
+        sender.finish()
+    });
+    assert_eq!(N_BYTES.load(Ordering::Relaxed), 2 * 4 * LONG as u64);
 }
