@@ -71,7 +71,13 @@ pub fn is_attached(world: &World) -> bool {
 fn attach_as(world: &World, program: Result<&'static Program>) -> Result<()> {
     let known = || world.layer::<Attached>()?.0.names.get();
     // No call is run before the names are known, so none comes here while its thread has the lock.
-    let attaching = known().is_none().then(|| world.attaching());
+    let mut attaching = None;
+    if known().is_none() {
+        world.wait_for("another thread that attaches this rank", || {
+            attaching = world.try_attaching();
+            Ok(attaching.is_some())
+        })?;
+    }
     if let Some(names) = known() {
         return names.as_ref().map(drop).map_err(Error::clone);
     }
@@ -142,7 +148,7 @@ fn compare(rank: Rank, all: &[Introduction]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
+    use std::sync::{Barrier, mpsc};
     use std::thread;
     use std::time::Duration;
 
@@ -184,6 +190,35 @@ mod tests {
             worlds
                 .into_iter()
                 .for_each(|world| drop(scope.spawn(|| drop(world))));
+        });
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_another_one_to_attach_serves_it() {
+        let mut config = Config::default();
+        config.timeout = Some(Duration::from_secs(30));
+        let worlds = loopback::worlds(2, &config).unwrap();
+        let (other, (begins, begun)) = (&worlds[1], mpsc::channel());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let world = &worlds[0];
+                let _chosen = world.serve_here();
+                let has_begun = || Ok(is_attached(world));
+                world.wait_for("the other thread", has_begun).unwrap();
+                begins.send(()).unwrap();
+                attach(world).unwrap();
+            });
+            scope.spawn(move || {
+                let program = Program::own().unwrap();
+                let looked: Result<()> = Ok(());
+                other.team().all_succeeded("", looked).unwrap();
+                // The first thread of the other rank compares its program, and the chosen one waits
+                // for that.
+                begun.recv().unwrap();
+                let build = build_of(other, program).unwrap();
+                agree(other, program, build).unwrap();
+            });
+            attach(&worlds[0]).unwrap();
         });
     }
 

@@ -17,7 +17,7 @@ use std::fmt;
 use std::mem;
 use std::process;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -575,7 +575,8 @@ impl World {
     }
 
     /// To be held by a thread that attaches a layer, if it takes more than [`attach`](Self::attach)
-    /// to do so: other threads of the rank may want that layer at the same time.
+    /// to do so; `None` while another thread holds it. That one may wait for what only this thread
+    /// serves ([`serve_here`](Self::serve_here)), so this one makes progress until it has it.
     ///
     /// # Cost
     ///
@@ -585,12 +586,21 @@ impl World {
     ///
     /// ```
     /// # let world = pgas_core::backend::loopback::world();
-    /// let attaching = world.attaching();
+    /// let mut attaching = None;
+    /// world.wait_for("another thread that attaches", || {
+    ///     attaching = world.try_attaching();
+    ///     Ok(attaching.is_some())
+    /// })?;
     /// // Ask the other ranks, and then attach the layer.
     /// drop(attaching);
+    /// # Ok::<(), pgas_core::Error>(())
     /// ```
-    pub fn attaching(&self) -> MutexGuard<'_, ()> {
-        lock(&self.inner.above.attaching)
+    pub fn try_attaching(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.inner.above.attaching.try_lock() {
+            Ok(held) => Some(held),
+            Err(TryLockError::Poisoned(panicked)) => Some(panicked.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Attaches the layer, and says whether it is the first one.
