@@ -14,7 +14,8 @@ use pgas_core::{Error, Result};
 /// Waits until all messages of all ranks have been served, including those that handlers and remote
 /// functions send meanwhile, until all answers are back, and until the actions chained to them have
 /// run. It does not wait for promises and collectives, which only the program can complete, nor for
-/// actions chained to these alone.
+/// actions chained to these alone. But it waits for [`when_any`](crate::when_any) of promises, since
+/// the answer of a call may fulfil one.
 ///
 /// Progress: user level.
 ///

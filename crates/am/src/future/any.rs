@@ -34,8 +34,9 @@ impl<T: Send + 'static> First<T> {
 
 /// A future of the first one of `futures` that is ready; of several ready ones the first in order.
 ///
-/// Progress: none. It is work of this rank, also if it is dropped: `quiet` waits until one of the
-/// futures is ready, unless a collective or a wait for a signal is among them.
+/// Progress: none. It is work of this rank, also if it is dropped: [`quiet`](crate::quiet) waits
+/// until one of the futures is ready, also if all are those of promises, unless a collective or a
+/// wait for a signal is among them.
 ///
 /// # Cost
 ///
