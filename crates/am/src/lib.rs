@@ -36,12 +36,13 @@
 //! Operations of containers are made of these calls. Whether one makes progress differs from one
 //! network to another, and over shared memory most make none.
 //!
-//! Handlers, remote functions and chained actions run one at a time and do not nest: progress
-//! inside one does nothing, and a wait inside one is [`Error::InHandler`].
+//! Handlers, remote functions and chained actions do not nest: progress inside one does nothing,
+//! and a wait inside one is [`Error::InHandler`].
 //!
 //! They run on whichever thread makes progress, or on those that the program has chosen
-//! ([`World::serve_here`](pgas_core::World::serve_here)). Threads of a rank hand calls to each
-//! other by [`LocalCalls`].
+//! ([`World::serve_here`](pgas_core::World::serve_here)). On each thread they run one at a time;
+//! those of several threads, of which the progress thread is one, may run at once, unless one is
+//! chosen. Threads of a rank hand calls to each other by [`LocalCalls`].
 //!
 //! A rank that computes for long serves no messages. Calls of other ranks then stay in its bounded
 //! mailbox: they wait, they do not fail. Such a rank calls

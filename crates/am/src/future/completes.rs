@@ -95,7 +95,8 @@ pub trait Completes: Sized {
 
 impl<T: Send + 'static> PgasFuture<T> {
     /// As [`then`](Self::then), with an `action` that begins another operation. Returns a future of
-    /// the value of that operation.
+    /// the value of that operation. As there, a handle on the world that `action` captures keeps the
+    /// rank in the job until it has run.
     ///
     /// Progress: none.
     ///

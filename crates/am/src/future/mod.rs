@@ -517,6 +517,9 @@ impl<T: Send + 'static> PgasFuture<T> {
     /// Runs `action` on the value when it is there: now, or inside the call of user-level progress
     /// in which it arrives. Returns a future of the action's result. The action must not wait, as a
     /// handler must not. After an error it does not run, and the returned future has the error.
+    /// Until it has run, what it captures stays: a handle on the world keeps the rank in the job,
+    /// also if the future is dropped. One of [`World::downgrade`](pgas_core::World::downgrade) does
+    /// not.
     ///
     /// Progress: none.
     ///
