@@ -5,7 +5,13 @@
 //! there, the operation is run again from its beginning. The record answers the steps that were
 //! taken before, so each step is taken once. This works since the operation's decisions depend on
 //! the answers alone.
+//!
+//! Code of the program, as hashers, codecs and the drops of values, may panic. It must not do so in
+//! a run behind a step that locks a slot, or changes it: nobody would go on there. So it runs
+//! before the first run, or once, in a step of its own ([`Record::made`], [`Record::keep`]), or at
+//! the end of the last run, when nothing is locked.
 
+use std::any::Any;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pgas_core::{Error, Event, GlobalPtr, Pod, Result};
@@ -18,6 +24,8 @@ pub(crate) enum Answer {
     Swapped(u64),
     Bytes(Vec<u8>),
     Written,
+    /// That a value of the program is kept.
+    Kept,
     /// The result of an action of this rank.
     Acted(u64),
     /// What many steps have led to.
@@ -47,6 +55,8 @@ struct State {
     n_taken: usize,
     /// The memory that the operation has taken, and has not given back.
     stored: Vec<Stored>,
+    /// The value that the last attempt has made.
+    kept: Option<Box<dyn Any + Send>>,
 }
 
 impl State {
@@ -171,6 +181,33 @@ impl Record {
         drop(state);
         let of_bytes = |bytes: &[u8]| T::read_from_bytes(bytes).expect("as many bytes");
         Ok(self.read_again(number, of_bytes))
+    }
+
+    /// As [`made`](Self::made), of a value with code of its own, which the record keeps until it is
+    /// [taken](Self::take_kept). Where an attempt has failed, what it has made is dropped before the
+    /// next one makes another value.
+    pub(crate) fn keep<T: Send + 'static>(&self, make: impl FnOnce() -> Result<T>) -> Result<()> {
+        let mut state = self.state();
+        let number = state.n_taken;
+        if number == state.answers.len() {
+            let former = state.kept.take();
+            drop(state);
+            drop(former);
+            let made = make();
+            state = self.state();
+            let answer = made.map(|made| {
+                state.kept = Some(Box::new(made));
+                Answer::Kept
+            });
+            state.answers.push(answer);
+        }
+        state.answered(number).map(drop)
+    }
+
+    /// What the last attempt has made. Called once, at the end of the last run.
+    pub(crate) fn take_kept<T: 'static>(&self) -> T {
+        let kept = self.state().kept.take().expect("the last attempt's");
+        *kept.downcast().expect("the same operation has made it")
     }
 
     /// Puts one answer, `result`, in the place of those from step `first` to the present one. Later

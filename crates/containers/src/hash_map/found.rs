@@ -2,10 +2,12 @@
 
 use pgas_lockfree::slots::{Held, value};
 
+use super::outcome::Taken;
 use super::slot::{Access, GlobalSlot};
 use super::view::View;
 use crate::Result;
 use crate::object::{KeyHasher, Object, Repr, SlotOf};
+use crate::replay::Record;
 
 /// A slot that holds the key, as found by a search.
 pub(super) struct FoundSlot<'v, 'a, K: Object, V: Object, S, R: Access<'a>> {
@@ -40,11 +42,25 @@ impl<'v, 'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> FoundSlot<'v, 'a
         loaded.map(<V::Repr as Repr<V>>::decode).transpose()
     }
 
+    /// The record of an operation that runs again and again.
+    #[inline]
+    fn record(&self) -> Option<&Record> {
+        if R::IS_LOCAL {
+            return None;
+        }
+        self.view.heap().record()
+    }
+
     /// Replaces the value by `f` of it and returns the former value. Returns `None` if the key was
-    /// removed or, on the fast path, if another rank changed the value meanwhile.
+    /// removed or, on the fast path, if another rank changed the value meanwhile. `f` takes no steps.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn update(&self, mut f: impl FnMut(V) -> Result<SlotOf<V>>) -> Result<Option<V>> {
-        let f = |loaded| f(<V::Repr as Repr<V>>::decode(loaded)?);
+        let mut f = |loaded| f(<V::Repr as Repr<V>>::decode(loaded)?);
+        let f = |loaded| match self.record() {
+            None => f(loaded),
+            // Also the codec runs once, and so does the drop of what it has made.
+            Some(record) => record.made(|| f(loaded)),
+        };
         let (slot, heap) = (&self.slot, self.view.heap());
         let former = if self.is_fallback {
             value::update(slot, heap, self.held, f)?
@@ -52,5 +68,17 @@ impl<'v, 'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> FoundSlot<'v, 'a
             value::update_once(slot, heap, self.held, f)?
         };
         former.map(<V::Repr as Repr<V>>::decode).transpose()
+    }
+
+    /// Removes the key and returns its value. Returns `None` if the key was removed before.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(super) fn take(&self) -> Result<Option<Taken<V>>> {
+        let (slot, heap) = (&self.slot, self.view.heap());
+        let Some(record) = self.record() else {
+            return value::take(slot, heap, self.held, Taken::read);
+        };
+        let keep = |loaded| record.keep(|| Taken::<V>::read(loaded));
+        let taken = value::take(slot, heap, self.held, keep)?;
+        Ok(taken.map(|()| record.take_kept()))
     }
 }

@@ -172,13 +172,13 @@ operation! {
     Take of [Object], Remove, IS_ORDERED: bool = true;
     rows [&prices::HASH_MAP_TAKE, &prices::HASH_MAP_REMOVE_MANY];
     |at, _none: ()| -> Option<Taken<V>> {
-        let taken = value::take(&at.slot, at.view.heap(), at.held, Taken::read)?;
-        Ok(taken.map(Some))
+        Ok(at.take()?.map(Some))
     }
 }
 
 operation! {
-    /// As [`HashMap::upsert_many`](super::HashMap::upsert_many) with one entry.
+    /// As [`HashMap::upsert_many`](super::HashMap::upsert_many) with one entry. If it runs again and
+    /// again, the value has no code of its own, and owns no memory on the heap.
     Upsert<C: Combine<V>> of [Object], Claim, IS_ORDERED: bool = true;
     rows [&prices::HASH_MAP_UPDATE, &prices::HASH_MAP_UPSERT_MANY];
     |at, value: SlotOf<V>| -> bool {
@@ -186,9 +186,7 @@ operation! {
         let mut unused = object::Unused::<V>::new(slice::from_ref(value), heap);
         let given = object::from_slot::<V>(*value, heap);
         let combine = |given: V| {
-            at.update(|there| {
-                heap.once_made(|| object::to_slot(&C::combine(there, &given), heap))
-            })
+            at.update(|there| object::to_slot(&C::combine(there, &given), heap))
         };
         let former = given.and_then(combine);
         if !matches!(former, Ok(Some(_))) {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
 use pgas_am::RemoteCalls as _;
-use pgas_core::{Error, GlobalPtr, Pod, Rank, Result, Spare, Symmetric, Team, World, in_handler};
+use pgas_core::{Error, GlobalPtr, Rank, Result, Spare, Symmetric, Team, World, in_handler};
 
 use crate::replay::Record;
 
@@ -98,12 +98,12 @@ impl Heap {
         Self { place }
     }
 
-    /// What `make` makes of values, without this heap: once, also for an operation that runs again.
+    /// The record of the operation in flight that uses this heap.
     #[inline]
-    pub(crate) fn once_made<T: Pod>(&self, make: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn record(&self) -> Option<&Record> {
         match &self.place {
-            Place::Replayed(_, record) => record.made(make),
-            _ => make(),
+            Place::Replayed(_, record) => Some(record),
+            _ => None,
         }
     }
 

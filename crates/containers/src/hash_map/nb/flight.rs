@@ -28,7 +28,7 @@ use crate::{Error, Result, prices};
 /// Operations in flight.
 impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
     /// Performs an operation by one-sided steps. `run` performs it in a view, and is called again
-    /// after each step that was in flight.
+    /// after each step that was in flight. So it hashes no key.
     async fn replay<T>(
         &self,
         is_read_only: bool,
@@ -142,16 +142,12 @@ impl<K: Object, V: Object, S: KeyHasher> Common<K, V, S> {
         }
     }
 
-    /// As [`update`](Self::update), by one-sided steps. A run takes the values that `f` has made in
-    /// runs before.
+    /// As [`update`](Self::update), by one-sided steps.
     async fn replay_update(&self, key: &KeyOf<K>, mut f: impl FnMut(V) -> V) -> Result<Option<V>> {
-        let heap = &self.shape.heap;
+        let (shape, hash) = (&self.shape, self.shape.hash(key));
         self.replay(false, move |view| {
-            let replaced = |there| {
-                let made = || object::to_slot(&f(there), heap);
-                view.heap().once_made(made)
-            };
-            view.perform::<Update<_>>(view.hash(key), key, replaced)
+            let replaced = |there| object::to_slot(&f(there), &shape.heap);
+            view.perform::<Update<_>>(hash, key, replaced)
         })
         .await
     }

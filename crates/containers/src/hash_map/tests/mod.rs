@@ -23,6 +23,8 @@ mod batches;
 #[cfg(not(pgas_sanitized))]
 mod borrowed;
 #[cfg(not(pgas_sanitized))]
+mod called_once;
+#[cfg(not(pgas_sanitized))]
 mod churn;
 #[cfg(not(pgas_sanitized))]
 mod histories;
