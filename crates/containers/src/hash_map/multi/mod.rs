@@ -6,7 +6,7 @@ mod nb;
 mod whole;
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
 use pgas_core::part_of;
@@ -154,6 +154,16 @@ impl<Q: ?Sized, K: FoundBy<Q>> FoundBy<Numbered<'_, Q>> for (K, u64) {
     #[inline]
     fn key_by(by: &Numbered<'_, Q>) -> Result<KeyOf<Self>> {
         Ok((K::key_by(by.0)?, <u64 as FoundBy<u64>>::key_by(&by.1)?))
+    }
+}
+
+/// Does what is left to do after a panic. What panics again, or fails, cannot be helped: the caller
+/// is told of the first panic.
+#[cold]
+fn after_panic<T>(rest: impl FnOnce() -> Result<T>) {
+    match catch_unwind(AssertUnwindSafe(rest)) {
+        Ok(_done) => {}
+        Err(panic) => discard_panic(panic),
     }
 }
 
@@ -324,7 +334,7 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         let Some(number) = number else {
             return;
         };
-        let settle = || -> Result<()> {
+        after_panic(|| {
             if number >= Numbers::END {
                 return self.numbers.fetch_add(key, u64::MAX).map(drop);
             }
@@ -334,12 +344,7 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
                 self.values.remove(&Numbered(key, number.into()))?;
             }
             Ok(())
-        };
-        // What panics again, or fails, cannot be helped: the caller is told of the first panic.
-        match catch_unwind(AssertUnwindSafe(settle)) {
-            Ok(_settled) => {}
-            Err(panic) => discard_panic(panic),
-        }
+        });
     }
 
     /// Removes all values of `key`, and returns them in their order. If several ranks remove them
@@ -354,7 +359,7 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     /// # Errors
     ///
     /// As [`HashMap::find`], with the values that could be read; those that could not are removed
-    /// too.
+    /// too. So are all of them if code of the program panics meanwhile.
     #[track_caller]
     pub fn remove<Q: ?Sized>(&self, key: &Q) -> Result<Vec<V>, TakeError<V>>
     where
@@ -365,8 +370,23 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
             .numbers
             .update(key, |word| Numbers::of(word).without_values())?;
         let keys: Vec<_> = Numbers::of(former.unwrap_or(0)).keys(key).collect();
+        // From here on nobody else finds the values.
+        let take_out = AssertUnwindSafe(|| self.take_out(&keys));
+        catch_unwind(take_out).unwrap_or_else(|panic| {
+            for key in &keys {
+                after_panic(|| self.values.remove(key));
+            }
+            resume_unwind(panic)
+        })
+    }
+
+    /// Removes the values under `keys`, whose numbers a removal has passed.
+    fn take_out<Q: ?Sized>(&self, keys: &[Numbered<'_, Q>]) -> Result<Vec<V>, TakeError<V>>
+    where
+        K: FoundBy<Q>,
+    {
         // A value never changes after its insert, so the removal takes the value that was found.
-        let values: Vec<_> = match self.values.find_many(&keys) {
+        let values: Vec<_> = match self.values.find_many(keys) {
             Ok(values) => values.into_iter().map(Ok).collect(),
             // One by one, so that an unreadable value costs no other one.
             Err(_) => keys.iter().map(|key| self.values.find(key)).collect(),

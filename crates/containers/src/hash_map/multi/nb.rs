@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use pgas_am::{PgasFuture, when_all};
+use pgas_am::{PgasFuture, RemoteCalls as _, when_all};
 use pgas_core::process::discard_panic;
 
 use super::super::nb::flight::start;
@@ -137,6 +137,7 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
         let take_all = |word| Numbers::of(word).without_values();
         let former = self.numbers.update(&self.key, take_all).await?;
         let Numbers { first, next, .. } = Numbers::of(former.unwrap_or(0));
+        // From here on nobody else finds the values. The panic of a task is the error of its value.
         let begun = (first..next).map(|number| {
             let (values, place) = (Arc::clone(&self.values), self.place(number));
             let take = async move {
@@ -146,13 +147,33 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
                 } else {
                     values.step::<Remove>(&place, |_| Ok(())).await
                 };
-                let taken: Removed<V> = (is_removed, value);
-                Ok(taken)
+                Ok((is_removed, value))
             };
-            start(self.values.shape.world(), take)
+            let begun = self.values.shape.world().spawn(take);
+            (number, begun.or_fail_at_limit())
         });
-        let begun: Vec<_> = begun.collect::<Result<_>>()?;
-        Ok(removed(when_all(begun).await?.into_iter()))
+        let begun: Vec<_> = begun.collect();
+        let mut taken = Vec::with_capacity(begun.len());
+        for (number, take) in begun {
+            let one: Removed<V> = match take.await {
+                Ok(one) => one,
+                Err(error) => {
+                    self.drop_value(number).await;
+                    (Err(error), Ok(None))
+                }
+            };
+            taken.push(one);
+        }
+        Ok(removed(taken.into_iter()))
+    }
+
+    /// Removes a value after a panic. What panics again, or fails, cannot be helped.
+    async fn drop_value(&self, number: u32) {
+        let place = self.place(number);
+        let removed = self.values.step::<Remove>(&place, |_| Ok(()));
+        if let Err(panic) = unless_panic(removed).await {
+            discard_panic(panic);
+        }
     }
 }
 
@@ -282,7 +303,8 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     /// # Errors
     ///
     /// An error before anything was removed, at once or by the future. Else the future's value is
-    /// the result of [`remove`](Self::remove), whose error has the values that could be read.
+    /// the result of [`remove`](Self::remove), whose error has the values that could be read. A
+    /// panic of the hasher for one of the values costs that value alone.
     #[track_caller]
     pub fn remove_nb<Q: ?Sized>(&self, key: &Q) -> Result<PgasFuture<Result<Vec<V>, TakeError<V>>>>
     where

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use pgas_core::Rank;
 
 use super::*;
+use crate::TakeError;
 use crate::hash_map::{MultiMap, SeededHasher, loaded_numbers};
 use crate::object::KeyHasher;
 
@@ -235,6 +236,61 @@ fn a_removal_before_a_panic_leaves_no_value() {
         (map.count(&1).unwrap(), map.remove(&1).unwrap()),
         (1, vec![20])
     );
+}
+
+/// Panics at a hash of a number, behind `n` others.
+fn panic_behind(n: u32) {
+    hook(NUMBER, move || match n.checked_sub(1) {
+        Some(n) => panic_behind(n),
+        None => panic!("no hash"),
+    });
+}
+
+/// At each of its calls the hasher panics, and what is left is removed nevertheless.
+#[test]
+fn a_removal_that_ends_by_a_panic_leaves_no_value_without_a_key() {
+    type Map = MultiMap<u32, u64, Atomic, Hooked>;
+    type Remove = fn(&Map) -> Result<Vec<u64>, TakeError<u64>>;
+    let removes: [Remove; 2] = [|map| map.remove(&1), |map| map.remove_nb(&1)?.wait()?];
+    attached_everywhere(1, |world| {
+        for remove in removes {
+            for n in 0.. {
+                let map = Map::with_hasher(&world, 100, Hooked).unwrap();
+                map.extend([(1, 10), (2, 7), (1, 20), (1, 30)]).unwrap();
+                panic_behind(n);
+                let ended = catch_unwind(AssertUnwindSafe(|| remove(&map)));
+                let has_panicked = HOOK.take().is_none();
+                assert_eq!((map.count(&1).unwrap(), map.find(&1).unwrap()), (0, vec![]));
+                assert_eq!((map.len().unwrap(), map.n_keys().unwrap()), (1, 1));
+                let left: Vec<_> = map.local_iter().map(Result::unwrap).collect();
+                assert_eq!(left, [(2, 7)]);
+                match ended {
+                    Ok(Ok(removed)) => assert_eq!(removed, [10, 20, 30]),
+                    Ok(Err(failed)) => assert_eq!((failed.taken.len(), failed.lost.n), (2, 1)),
+                    Err(_panic) => assert!(has_panicked),
+                }
+                if !has_panicked {
+                    assert!(n > 3, "{n} hashes of numbers");
+                    break;
+                }
+            }
+        }
+    });
+}
+
+/// The values that others have taken out are not lost by one that panics.
+#[test]
+fn a_removal_in_flight_that_panics_returns_the_other_values() {
+    loopback::run(1, |world| {
+        pgas_am::attach(&world).unwrap();
+        let map = MultiMap::<u32, u64, _, _>::with_hasher(&world, 100, Hooked).unwrap();
+        map.extend([(1, 10), (1, 20), (1, 30)]).unwrap();
+        panic_behind(1);
+        let TakeError { taken, lost } = map.remove_nb(&1).unwrap().wait().unwrap().unwrap_err();
+        assert_eq!((taken, lost.n), (vec![10, 30], 1));
+        assert!(matches!(lost.first, crate::Error::RemotePanic(_)));
+        assert_eq!(map.len().unwrap(), 0);
+    });
 }
 
 #[test]
