@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use pgas_core::backend::Message;
-use pgas_core::{Rank, Tasks, WeakWorld, World};
+use pgas_core::{Process, Rank, Tasks, WeakWorld, World};
 use pgas_lockfree::message_counts::MessageCounts;
 use pgas_lockfree::pending::Pending;
 
@@ -32,6 +32,7 @@ pub(crate) struct Am {
     /// compared their programs.
     pub(crate) names: OnceLock<Result<Names>>,
     pub(crate) rank: Rank,
+    process: Process,
     pub(crate) world: WeakWorld,
     pub(crate) registry: Registry<Handler>,
     pub(crate) pending: Pending,
@@ -94,6 +95,7 @@ impl Am {
             handle: Handle::unused(),
             names: OnceLock::new(),
             rank: world.rank(),
+            process: Process::this(),
             world: world.downgrade(),
             registry: Registry::default(),
             pending: Pending::default(),
@@ -174,6 +176,12 @@ impl Handle {
             Ok(Some(am)) => am,
             _ => self.look_up(),
         }
+    }
+
+    /// Whether this process was forked from the one that is the rank.
+    #[cold]
+    pub(crate) fn is_forked(self) -> bool {
+        self.get().is_some_and(|am| am.process.is_forked())
     }
 
     #[cold]

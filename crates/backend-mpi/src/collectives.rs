@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use pgas_core::backend::{Collective, Group, IntegerType, OpId};
 use pgas_core::collective::OpKind;
-use pgas_core::{Rank, Result};
+use pgas_core::{Process, Rank, Result};
 
 use crate::session::{Session, c_rank, number};
 use crate::sys::{self, Comm, Extreme, Mpi, Request};
@@ -79,6 +79,7 @@ struct Shared {
     n_flying: AtomicUsize,
     is_over: AtomicBool,
     rank: u32,
+    process: Process,
     hosts: Hosts,
     compares_unsigned: bool,
 }
@@ -110,6 +111,7 @@ impl Collectives {
             n_flying: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
             rank: session.rank(),
+            process: Process::this(),
             hosts,
             compares_unsigned,
         };
@@ -430,8 +432,10 @@ impl Drop for MpiGroup {
             return;
         };
         // Freeing is collective but does not wait, in both libraries: operations in flight keep
-        // what they need. MPI may end while this thread waits for its lock.
-        if let Ok(mpi) = sys::enter()
+        // what they need. A forked child must not call MPI, which may end while this thread waits
+        // for its lock.
+        if !self.shared.process.is_forked()
+            && let Ok(mpi) = sys::enter()
             && !self.shared.is_over.load(Ordering::Acquire)
         {
             drop(sys::comm_free(&mpi, &mut comm));

@@ -58,6 +58,8 @@ mod control;
 )]
 mod cores;
 pub mod doorbell;
+#[cfg(all(test, target_os = "linux", not(pgas_portable)))]
+mod forked;
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
 pub mod launcher;
 mod layout;

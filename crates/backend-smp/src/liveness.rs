@@ -290,17 +290,9 @@ extern "C" fn give_up_locks() {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
-    use pgas_core::backend::{HandlerId, MessageClass, Sent};
-    use pgas_core::config::Progress;
-    use pgas_core::{Config, World};
-
     use super::*;
-    use crate::attach::join;
     use crate::layout::Layout;
-    use crate::observer::Observer;
-    use crate::segment::{Job, create_job};
+    use crate::segment::Job;
 
     fn job_file() -> File {
         let fd = rustix::fs::memfd_create("job", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
@@ -352,65 +344,6 @@ mod tests {
         // SAFETY: the same; nobody asks for its status.
         unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
         assert!(!is_held);
-    }
-
-    /// A forked child that drops `world` and ends. Whether it does within a minute.
-    fn child_drops(world: World) -> (World, bool) {
-        // SAFETY: the child drops the world, which makes no allocation, and ends.
-        let child = unsafe { libc::fork() };
-        assert!(child >= 0, "{}", io::Error::last_os_error());
-        if child == 0 {
-            drop(world);
-            // SAFETY: without preconditions.
-            unsafe { libc::_exit(0) };
-        }
-        let began = Instant::now();
-        // SAFETY: the child has not been waited for; nobody asks for its status.
-        let runs = || unsafe { libc::waitpid(child, std::ptr::null_mut(), libc::WNOHANG) } == 0;
-        while runs() {
-            std::thread::sleep(Duration::from_millis(1));
-            if began.elapsed() > Duration::from_secs(60) {
-                // SAFETY: the child has not been waited for.
-                unsafe { libc::kill(child, libc::SIGKILL) };
-                return (world, false);
-            }
-        }
-        (world, true)
-    }
-
-    #[test]
-    fn a_forked_child_that_drops_the_world_does_not_leave_in_the_place_of_its_parent() {
-        let mut config = Config::default();
-        config.segment_bytes = Some(pgas_core::segment::MIN_SEGMENT_BYTES);
-        let memory = create_job(1, &config).unwrap();
-        let observer = Observer::new(&memory).unwrap();
-        let (world, has_ended) = child_drops(join(memory, 0, &config).unwrap());
-        let has_left = || observer.look().unwrap()[0].has_left;
-        assert!(has_ended && !has_left());
-        drop(world);
-        assert!(has_left());
-    }
-
-    #[test]
-    fn a_forked_child_that_drops_the_world_does_not_wait_for_a_thread_of_its_parent() {
-        const HOLDS: HandlerId = HandlerId(HandlerId::N_RESERVED);
-        let mut config = Config::default();
-        config.segment_bytes = Some(pgas_core::segment::MIN_SEGMENT_BYTES);
-        config.progress = Progress::Thread;
-        let world = join(create_job(1, &config).unwrap(), 0, &config).unwrap();
-        let ((runs, running), (end, ends)) = (mpsc::channel(), mpsc::channel());
-        let ends = Mutex::new(ends);
-        world.set_handler(HOLDS, move |_, _| {
-            runs.send(()).unwrap();
-            ends.lock().unwrap().recv().unwrap();
-        });
-        let sent = world.try_send(world.rank(), MessageClass::Request, HOLDS, &[]);
-        assert_eq!(sent.unwrap(), Sent::Accepted);
-        running.recv().unwrap();
-        let (world, has_ended) = child_drops(world);
-        end.send(()).unwrap();
-        drop(world);
-        assert!(has_ended);
     }
 
     #[test]

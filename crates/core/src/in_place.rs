@@ -222,6 +222,9 @@ impl DerefMut for InPlace<'_> {
 impl Drop for InPlace<'_> {
     #[inline]
     fn drop(&mut self) {
+        if self.world.is_forked() {
+            return;
+        }
         let backend = self.world.backend();
         // SAFETY: the backend offered the place for that rank. It was not committed, since a value
         // that was is not dropped but after back-pressure, and it is given back here alone.

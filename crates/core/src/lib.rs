@@ -75,7 +75,7 @@
 //! | errors, counts and watches | `error`, `lookout`, `stats`, `tasks`, `waits` |
 //! | circles of waits | `circle` |
 //! | buffers, names of teams | `few_words`, `team_id` |
-//! | independent modules | `cost`, `launch`, `locks`, `notice`, `pod`, `rank`, `thread_number`, `waited` |
+//! | independent modules | `cost`, `forked`, `launch`, `locks`, `notice`, `pod`, `rank`, `thread_number`, `waited` |
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("pgas needs a 64-bit processor: the segments of all ranks lie in one address space");
@@ -93,6 +93,7 @@ mod error;
 mod event;
 mod few_words;
 mod flight;
+mod forked;
 mod full;
 mod gathered_steps;
 mod global_ptr;
@@ -154,6 +155,7 @@ pub use error::{
     RemoteError, RemotePanic, Result, SettingError, StorageError, Timeout, Undelivered, Unknown,
 };
 pub use event::Event;
+pub use forked::Process;
 pub use gathered_steps::GatheredSteps;
 pub use global_ptr::GlobalPtr;
 pub use handler::{as_handler, in_handler, refuse_in_handler};

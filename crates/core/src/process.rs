@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use crate::config::{Config, names};
+use crate::forked::Process;
 use crate::locks::lock;
 use crate::{Error, Rank, Result, WeakWorld, World};
 
@@ -158,18 +159,26 @@ fn play_each(
     failed: &(dyn Fn(Rank, &str) + Sync),
     is_cause: &dyn Fn(Rank, &str) -> bool,
 ) -> Option<Panic> {
+    let own = Process::this();
     let play_one = |world: World| {
         let (rank, as_rank) = (world.rank(), world.downgrade());
         let run_and_leave = || {
             run(world);
             // Its result may have a handle, and is returned when the others have ended, too.
-            if let Some(world) = as_rank.upgrade_if_held() {
+            if let Some(world) = as_rank.upgrade_if_held()
+                && !own.is_forked()
+            {
                 world.leave_held();
             }
         };
         // A handler may panic also while the rank leaves.
         let end = panic::catch_unwind(AssertUnwindSafe(|| play(&as_rank, run_and_leave)));
-        end.inspect_err(|panic| failed(rank, panic_text(&**panic)))
+        end.inspect_err(|panic| {
+            // A child that was forked from the rank is none.
+            if !own.is_forked() {
+                failed(rank, panic_text(&**panic));
+            }
+        })
     };
     let stack_bytes = Config::stack_bytes();
     let ends: Vec<(Rank, thread::Result<()>)> = thread::scope(|scope| {

@@ -8,6 +8,8 @@ mod example;
 pub mod extremes;
 pub mod fault;
 pub mod faulty;
+#[cfg(target_os = "linux")]
+mod forked;
 pub mod job;
 pub mod kills;
 pub mod linearizability;
@@ -19,6 +21,8 @@ pub mod weak;
 
 pub use deadline::Deadline;
 pub use example::{example, examples_are_optimized};
+#[cfg(target_os = "linux")]
+pub use forked::drop_in_child;
 pub use pgas_core::process::panic_text;
 pub use random::{rng, rng_of};
 pub use setting::setting;

@@ -248,7 +248,10 @@ impl<T: Send + 'static> Setter<T> {
 
 impl<T: Send + 'static> Drop for Setter<T> {
     fn drop(&mut self) {
-        if let Some(cell) = self.0.take() {
+        // What is chained may send: in a forked child that is the parent's to do.
+        if let Some(cell) = self.0.take()
+            && !cell.handle.is_forked()
+        {
             cell.set(Err(Error::BrokenPromise));
         }
     }

@@ -201,8 +201,12 @@ impl<T: Clone + Send + 'static> Drop for Telling<'_, T> {
 
 impl<T: Clone + Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
-        // Does nothing if the promise was fulfilled.
-        self.end(Error::BrokenPromise);
+        // Does nothing if the promise was fulfilled. What is chained may send: in a forked child that
+        // is the parent's to do.
+        let is_told = matches!(self.lock().value, Value::Told(_));
+        if !is_told && !self.handle.is_forked() {
+            self.end(Error::BrokenPromise);
+        }
     }
 }
 
@@ -240,7 +244,9 @@ impl Duty {
 
 impl Drop for Duty {
     fn drop(&mut self) {
-        if let Some(promise) = self.0.take() {
+        if let Some(promise) = self.0.take()
+            && !promise.inner.handle.is_forked()
+        {
             promise.fail(Error::BrokenPromise);
         }
     }

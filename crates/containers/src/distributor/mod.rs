@@ -573,6 +573,9 @@ impl<T: Object, M> Drop for Distributor<T, M> {
     fn drop(&mut self) {
         const WHAT: &str = "telling that a distributor is dropped";
         let world = self.team.world();
+        if world.is_forked() {
+            return;
+        }
         // Messages may wait for room, and handlers and chained actions that run meanwhile may
         // panic: then the others are not told.
         let _step = (!self.has_finished).then(|| world.in_step(WHAT));

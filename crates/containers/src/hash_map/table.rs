@@ -349,7 +349,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 /// Waits for operations in flight.
 impl<K: Object, V: Object, S> Drop for Table<K, V, S> {
     fn drop(&mut self) {
-        if !in_handler() && !thread::panicking() {
+        if !in_handler() && !thread::panicking() && !self.world().is_forked() {
             // After a failure of the job nobody uses the memory. If a time limit ends the wait, the
             // operations would keep this rank in the job, and nobody would make progress.
             drop(self.end_flights_or_job());

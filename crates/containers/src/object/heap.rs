@@ -305,6 +305,7 @@ impl Drop for Heap {
         if let Place::Global(shared) = &self.place
             && !in_handler()
             && !thread::panicking()
+            && !shared.returned.world().is_forked()
         {
             shared.end_task();
         }

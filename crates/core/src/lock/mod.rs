@@ -579,7 +579,7 @@ impl LockGuard<'_> {
 
 impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
-        if self.is_released {
+        if self.is_released || self.lock.world().is_forked() {
             return;
         }
         let _thread = OfThread(&self.lock.thread);
@@ -594,7 +594,7 @@ impl Drop for LockGuard<'_> {
 impl Drop for Lock {
     fn drop(&mut self) {
         // No guard lives, but a leaked one still has the lock.
-        if *self.thread.get_mut() == 0 {
+        if *self.thread.get_mut() == 0 || self.world().is_forked() {
             return;
         }
         if let Err(error) = self.release() {

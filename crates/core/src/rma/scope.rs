@@ -557,6 +557,10 @@ struct Completion<'a, 'scope, 'env> {
 
 impl Drop for Completion<'_, '_, '_> {
     fn drop(&mut self) {
+        // What is in flight uses the memory of the parent, and not of a forked child.
+        if self.scope.world.is_forked() {
+            return;
+        }
         // The panic that unwinds through here is the error that matters.
         let _waits = part_of_at("a scope", self.from);
         drop(self.scope.complete());

@@ -17,6 +17,7 @@ use crate::backend::{Backend, HandlerId, Message, MessageClass, Sent};
 use crate::config::Config;
 use crate::cost::CostKind;
 use crate::error::{Error, Result};
+use crate::forked::Process;
 use crate::rank::Rank;
 use crate::stats::Counting;
 use crate::trace::{Kind, Trace};
@@ -34,6 +35,8 @@ pub(crate) struct Wire {
     direct: Range<u32>,
     inbox: Inbox,
     pub(crate) check: bool,
+    /// The process that is the rank.
+    process: Process,
 }
 
 impl fmt::Debug for Wire {
@@ -55,7 +58,13 @@ impl Wire {
             direct: direct.clone(),
             inbox: Inbox::default(),
             check: config.check.unwrap_or(false),
+            process: Process::this(),
         }
+    }
+
+    /// Whether this process was forked from the one that is the rank.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.process.is_forked()
     }
 
     /// Takes a message for [`HandlerId::COLLECTIVE`]. If it cannot be stored, the job fails: the
@@ -107,7 +116,7 @@ impl Wire {
     /// may wait for this one, so it becomes the failure of the job, which tells them.
     #[cold]
     pub(crate) fn give_up(&self, what: &str, error: Error) -> Error {
-        if self.backend.health().is_ok() {
+        if !self.is_forked() && self.backend.health().is_ok() {
             let cause = format!("failed in {what}: {error}");
             // Another rank's failure may be recorded already; the next wait reports it.
             drop(self.backend.blame(self.backend.rank(), &cause));
@@ -221,7 +230,7 @@ impl InStep<'_> {
     #[cold]
     fn tell(&self) {
         let backend = &self.wire.backend;
-        if backend.health().is_ok() {
+        if !self.wire.is_forked() && backend.health().is_ok() {
             let cause = format!("panicked in {}", self.what);
             drop(backend.blame(backend.rank(), &cause));
         }

@@ -2,8 +2,8 @@
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{process, thread};
 
 use super::{Inner, World};
 use crate::backend::{HandlerId, Message, Stage};
@@ -23,7 +23,7 @@ impl Drop for World {
         if counted == Counted::Not || handles.drop_beside_others(counted) {
             return;
         }
-        if self.inner.process != process::id() {
+        if self.is_forked() {
             // A forked child must not leave in the place of its parent. Nor may it wait for the
             // progress thread, which it does not have.
             let _leaked = ManuallyDrop::new(Arc::clone(&self.inner));

@@ -15,7 +15,6 @@ mod reach;
 use std::any::Any;
 use std::fmt;
 use std::mem;
-use std::process;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
 use std::task::Waker;
@@ -276,8 +275,6 @@ struct Inner {
     memory: SegmentMap,
     words: SegmentMap,
     segment_bytes: u64,
-    /// The process that is the rank.
-    process: u32,
     counting: Option<Arc<Counting>>,
     trace: Option<Arc<Trace>>,
     /// Whether one of the two is there.
@@ -347,7 +344,6 @@ impl World {
             memory,
             words,
             segment_bytes,
-            process: process::id(),
             is_observed,
             full: FullMailboxes::of(&*backend, is_observed),
             counting,
@@ -551,6 +547,25 @@ impl World {
         let is_success = code & 0xff == 0;
         self.backend()
             .abort(if is_success { 1 } else { code }, message)
+    }
+
+    /// Whether this process was forked from the one that is the rank. Such a child may drop what it
+    /// has copies of, handles on the world among them, which changes nothing in the job. It must
+    /// call nothing else. See [`Process`](crate::Process).
+    ///
+    /// # Cost
+    ///
+    /// A system call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let world = pgas_core::backend::loopback::world();
+    /// assert!(!world.is_forked());
+    /// ```
+    #[must_use]
+    pub fn is_forked(&self) -> bool {
+        self.wire().is_forked()
     }
 
     #[inline]
