@@ -1,9 +1,11 @@
-//! The prices of allocations that ranks make together.
+//! Allocations that ranks make together: their prices, and a panic of one rank.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::backend::{SignalUpdate, loopback};
-use crate::{Config, Result, Statistics, Team, World};
+use crate::{Config, Rank, Result, Spare, Statistics, Team, World};
 
 /// Runs `body` as four ranks that count, and do not compare their calls.
 fn counted(body: impl Fn(&World) -> Result<()> + Sync) {
@@ -75,7 +77,7 @@ fn a_lock_is_an_allocation_and_a_barrier_and_three_atomics_of_own_words() {
     counted(|world| {
         let team = world.team();
         let (first, before) = (team.shared().take_number(), world.costs());
-        let lock = crate::Lock::new(world, crate::Rank::ZERO)?;
+        let lock = crate::Lock::new(world, Rank::ZERO)?;
         let n = team.shared().take_number() - first - 1;
         let costs = world.costs() - before;
         assert_eq!((n, costs.barriers, costs.atomics), (3, 2, 3));
@@ -113,4 +115,38 @@ fn a_reclaim_waits_for_signals_that_had_begun_and_for_no_later_ones() {
     assert!(Arc::get_mut(&mut awaited).is_none());
     drop(earlier);
     assert!(Arc::get_mut(&mut awaited).is_some());
+}
+
+struct Panics;
+
+impl Spare for Panics {
+    fn free_unused(&self) -> bool {
+        panic!("a spare of the program");
+    }
+}
+
+#[test]
+fn a_panic_of_what_frees_memory_for_a_team_is_told_to_its_other_members() {
+    let spare: Arc<dyn Spare> = Arc::new(Panics);
+    // A test that fails is not to hang.
+    let config = Config {
+        timeout: Some(Duration::from_secs(60)),
+        ..Config::default()
+    };
+    let ended = loopback::run_with(2, &config, |world| {
+        let team = world.team().reorder(world.rank().number()).unwrap();
+        let make = || team.alloc_symmetric::<u64>(10).map(drop);
+        if world.rank() != Rank::ZERO {
+            return make().unwrap_err().to_string();
+        }
+        let largest = usize::try_from(world.local_heap_use().largest).unwrap();
+        let _all = world.alloc::<u8>(largest).unwrap();
+        world.on_exhausted(Arc::downgrade(&spare));
+        assert!(catch_unwind(AssertUnwindSafe(make)).is_err());
+        // It goes on until the other one has been told.
+        while world.progress().is_ok() {}
+        String::new()
+    });
+    let told = "rank 0 panicked in a symmetric allocation";
+    assert!(ended[1].contains(told), "{}", ended[1]);
 }

@@ -86,6 +86,8 @@ impl Team {
         let (bytes, align) = bytes_and_align::<T>(n, align);
         refuse_in_handler(ALLOCATION)?;
         let _waits = part_of(ALLOCATION);
+        // What frees memory that is kept may be the program's, and may panic.
+        let _step = self.world().in_step(ALLOCATION);
         self.agree("the bytes of a symmetric allocation", bytes)?;
         self.agree("the alignment of a symmetric allocation", align)?;
         self.reclaim()?;
