@@ -327,8 +327,12 @@ impl World {
         Ok(worked)
     }
 
-    /// Progress of this rank's own work.
+    /// Progress of this rank's own work; none in a handler, as it runs code of the program, and
+    /// some transports wait in a test.
     pub(crate) fn advance_own(&self) -> Result<bool> {
+        if in_handler() {
+            return Ok(false);
+        }
         let mut worked = self.advance_layer()?;
         worked |= self.tasks().advance();
         self.orphans().reap(|op| self.is_over(op));
@@ -337,7 +341,7 @@ impl World {
 
     /// Keeps the buffers of an operation whose event was dropped until it is over.
     pub(crate) fn adopt(&self, op: OpId, buffers: Box<dyn Any + Send>) {
-        // Some transports wait in a test, which a handler may not do.
+        // As in `advance_own`.
         let is_over = |op| !in_handler() && self.is_over(op);
         self.orphans().adopt(op, buffers, is_over);
     }
@@ -449,11 +453,14 @@ impl World {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
     use std::thread;
     use std::time::Instant;
 
     use super::*;
-    use crate::backend::Message;
+    use crate::backend::{HandlerId, Message, MessageClass, Sent};
     use crate::config::{Config, Progress};
     use crate::loopback;
     use crate::world::Layer;
@@ -477,6 +484,38 @@ mod tests {
         fn before_sleep(&self, _: &World) -> bool {
             panic!("a waker of the program");
         }
+    }
+
+    #[test]
+    fn progress_in_a_handler_runs_no_task() {
+        const HANDLER: HandlerId = HandlerId(HandlerId::N_RESERVED);
+        let world = loopback::world();
+        let [is_inside, was_polled, is_over] = [const { AtomicBool::new(false) }; 3].map(Arc::new);
+        let (inside, polled) = (Arc::clone(&is_inside), Arc::clone(&was_polled));
+        let over = Arc::clone(&is_over);
+        world.tasks().spawn(poll_fn(move |_| {
+            polled.fetch_or(inside.load(Relaxed), Relaxed);
+            if over.load(Relaxed) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        }));
+        let over = Arc::clone(&is_over);
+        world.set_handler(HANDLER, move |world, _| {
+            is_inside.store(true, Relaxed);
+            assert!(!world.progress().unwrap() && !world.serve_once().unwrap());
+            is_inside.store(false, Relaxed);
+            over.store(true, Relaxed);
+        });
+        let sent = world.try_send(world.rank(), MessageClass::Request, HANDLER, &[]);
+        assert_eq!(sent.unwrap(), Sent::Accepted);
+        world
+            .wait_for("the handler and the task", || {
+                Ok(is_over.load(Relaxed) && !world.tasks().has_some())
+            })
+            .unwrap();
+        assert!(!was_polled.load(Relaxed));
     }
 
     #[test]
