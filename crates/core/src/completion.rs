@@ -14,7 +14,8 @@ use crate::world::World;
 impl World {
     /// Waits until every rank has called it and the earlier puts and atomics of all ranks are
     /// complete: a [`flush_all`](Self::flush_all), then a meeting of all ranks. (MPI's and UPC++'s
-    /// barriers do not flush.)
+    /// barriers do not flush.) It does not meet a [`barrier_nb`](Self::barrier_nb) of other ranks:
+    /// if one rank calls it, all do.
     ///
     /// # Cost
     ///

@@ -18,7 +18,7 @@ impl Team {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting.
+    /// As [`World::barrier`](crate::World::barrier).
     ///
     /// # Examples
     ///
@@ -89,6 +89,9 @@ impl Team {
 
     /// Flushes, then begins a barrier; the event is complete when every member has begun it.
     ///
+    /// On the world's team it does not meet a [`barrier`](Self::barrier) of other members, which is
+    /// the transport's own: all begin it.
+    ///
     /// # Cost
     ///
     /// B: a flush before this returns, and log n rounds. Collective over the team.
@@ -114,7 +117,12 @@ impl Team {
     #[track_caller]
     pub fn barrier_nb(&self) -> Event<()> {
         let flushed = self.flush_for_barrier();
-        let call = self.begin(Signature::new(Kind::Barrier));
+        let kind = if self.is_world() {
+            Kind::BarrierNb
+        } else {
+            Kind::Barrier
+        };
+        let call = self.begin(Signature::new(kind));
         self.launch(call, |call| async move {
             flushed?;
             match call.enter().await? {

@@ -101,6 +101,8 @@ use crate::{Pod, Team};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Barrier,
+    /// [`World::barrier_nb`](crate::World::barrier_nb): a transport's own barrier does not meet it.
+    BarrierNb,
     Broadcast,
     Reduce,
     Allreduce,
@@ -128,6 +130,7 @@ impl Kind {
     const fn name(self) -> &'static str {
         match self {
             Self::Barrier => "a barrier",
+            Self::BarrierNb => "a barrier begun by barrier_nb",
             Self::Broadcast => "a broadcast",
             Self::Reduce => "a reduce",
             Self::Allreduce => "an allreduce",

@@ -102,7 +102,7 @@ impl Signature {
     fn collective(&self, n_ranks: u32) -> Option<Collective> {
         let Self { root, len, .. } = *self;
         let bytes = len.checked_mul(self.element_bytes)?;
-        if bytes == 0 && self.kind != Kind::Barrier {
+        if bytes == 0 && !matches!(self.kind, Kind::Barrier | Kind::BarrierNb) {
             return None;
         }
         let elements = || {
@@ -113,7 +113,7 @@ impl Signature {
             })
         };
         Some(match self.kind {
-            Kind::Barrier => Collective::Barrier,
+            Kind::Barrier | Kind::BarrierNb => Collective::Barrier,
             Kind::Broadcast => Collective::Broadcast { root, bytes },
             Kind::Reduce => Collective::Reduce {
                 root,

@@ -160,7 +160,11 @@ fn every_call_of_a_collective_is_known_once_with_its_line_and_bytes() {
             let figures = named.map(|one| (one.calls.len(), one.calls.values().sum(), one.bytes));
             figures.collect()
         };
-        let barriers: Vec<_> = (0..3).map(|i| calls("a barrier", lines[0] + i)).collect();
+        let names = ["a barrier", "a barrier", "a barrier begun by barrier_nb"];
+        let barriers = (0..3).zip(names);
+        let barriers: Vec<_> = barriers
+            .map(|(i, name)| calls(name, lines[0] + i))
+            .collect();
         assert_eq!(barriers, vec![[(3, 3, 0)]; 3], "{:?}", job.collectives);
         assert_eq!(calls("an allreduce", lines[0] + 4), [(3, 6, 48)]);
     }

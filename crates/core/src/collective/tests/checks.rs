@@ -65,6 +65,29 @@ fn different_collectives_are_named() {
     );
 }
 
+/// The world's barrier is the transport's own, and never meets one by messages.
+#[test]
+fn a_barrier_and_one_that_is_begun_without_a_wait_are_named() {
+    let text = disagreement(3, |world, team| match world.rank().number() {
+        0 => world.barrier(),
+        _ => team.barrier_nb().wait(),
+    });
+    let calls = [(0, "a barrier"), (1, "a barrier begun by barrier_nb")];
+    assert!(
+        tells(&text, "the collective that they call", calls),
+        "{text}"
+    );
+    on(4, &checking(), |world| {
+        let half = world.team().split(Some(world.rank().number() % 2), 0)?;
+        let half = half.expect("each rank has a colour");
+        if half.rank() == 0 {
+            half.barrier()
+        } else {
+            half.barrier_nb().wait()
+        }
+    });
+}
+
 #[test]
 fn different_roots_are_named() {
     let text = disagreement(7, |_, team| {
