@@ -124,7 +124,8 @@ impl Team {
     /// stays in step, and [`enter`](Call::enter) refuses it.
     #[track_caller]
     pub(super) fn begin(&self, signature: Signature) -> Call {
-        let bytes = signature.element_bytes.saturating_mul(signature.len);
+        let common_bytes = signature.element_bytes.saturating_mul(signature.len);
+        let bytes = common_bytes.saturating_add(signature.own_bytes);
         let is_refused = in_handler();
         if !is_refused {
             self.world().trace_collective(signature.kind.name(), bytes);

@@ -169,6 +169,8 @@ pub(crate) struct Signature {
     root: u32,
     element_bytes: usize,
     len: usize,
+    /// The bytes of this member's argument, where the members need not agree on its length.
+    own_bytes: usize,
     op: Option<OpKind>,
     /// The type of the elements that `op` combines, if it is an integer.
     integer: Option<IntegerType>,
@@ -185,6 +187,7 @@ impl Signature {
             root: 0,
             element_bytes: 0,
             len: 0,
+            own_bytes: 0,
             op: None,
             integer: None,
             subject: None,
@@ -201,6 +204,14 @@ impl Signature {
             element_bytes: size_of::<T>(),
             len,
             ..self
+        }
+    }
+
+    /// Elements of type `T`, of which this member gives `n`, and others may give other numbers.
+    const fn varying<T>(self, n: usize) -> Self {
+        Self {
+            own_bytes: n.saturating_mul(size_of::<T>()),
+            ..self.of::<T>(0)
         }
     }
 

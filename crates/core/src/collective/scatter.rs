@@ -195,16 +195,20 @@ impl Team {
             "{} values cannot be divided equally among {n} members",
             values.len()
         );
-        Signature::new(Kind::Scatter).root(root).of::<T>(0)
+        let n_own = if self.rank() == root { values.len() } else { 0 };
+        Signature::new(Kind::Scatter).root(root).varying::<T>(n_own)
     }
 
     #[track_caller]
     fn scatter_varying_signature<T>(&self, root: u32, values: &[Vec<T>]) -> Signature {
         self.assert_member(root);
+        let mut n_own = 0;
         if self.rank() == root {
             self.assert_an_entry_each(values.len());
+            n_own = values.iter().map(Vec::len).sum();
         }
-        Signature::new(Kind::ScatterVarying).root(root).of::<T>(0)
+        let signature = Signature::new(Kind::ScatterVarying);
+        signature.root(root).varying::<T>(n_own)
     }
 }
 

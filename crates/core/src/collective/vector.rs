@@ -136,6 +136,11 @@ pub(super) async fn exchange_varying<T: Pod>(
     Ok(received)
 }
 
+fn all_to_all_varying_signature<T>(values: &[Vec<T>]) -> Signature {
+    let n_own = values.iter().map(Vec::len).sum();
+    Signature::new(Kind::AllToAllVarying).varying::<T>(n_own)
+}
+
 impl Team {
     /// Gives the root each member's values, in the order of the members: `Some` there, `None`
     /// elsewhere. The members may give different numbers of values.
@@ -169,7 +174,7 @@ impl Team {
     #[doc(alias = "MPI_Gatherv")]
     #[track_caller]
     pub fn gather_varying<T: Pod>(&self, root: u32, values: &[T]) -> Result<Option<Vec<Vec<T>>>> {
-        let call = self.begin(self.gather_varying_signature::<T>(root));
+        let call = self.begin(self.gather_varying_signature(root, values));
         self.drive(&call, async {
             call.enter().await?;
             gather_varying(&call, root, values).await
@@ -205,7 +210,7 @@ impl Team {
         root: u32,
         values: Vec<T>,
     ) -> Event<Option<Vec<Vec<T>>>> {
-        let call = self.begin(self.gather_varying_signature::<T>(root));
+        let call = self.begin(self.gather_varying_signature(root, &values));
         self.launch(call, |call| async move {
             call.enter().await?;
             gather_varying(&call, root, &values).await
@@ -213,9 +218,10 @@ impl Team {
     }
 
     #[track_caller]
-    fn gather_varying_signature<T>(&self, root: u32) -> Signature {
+    fn gather_varying_signature<T>(&self, root: u32, values: &[T]) -> Signature {
         self.assert_member(root);
-        Signature::new(Kind::GatherVarying).root(root).of::<T>(0)
+        let signature = Signature::new(Kind::GatherVarying);
+        signature.root(root).varying::<T>(values.len())
     }
 
     /// Gives every member each member's values, in the order of the members. The members may give
@@ -244,7 +250,7 @@ impl Team {
     #[doc(alias = "MPI_Allgatherv")]
     #[track_caller]
     pub fn allgather_varying<T: Pod>(&self, values: &[T]) -> Result<Vec<Vec<T>>> {
-        let call = self.begin(Signature::new(Kind::AllgatherVarying).of::<T>(0));
+        let call = self.begin(Signature::new(Kind::AllgatherVarying).varying::<T>(values.len()));
         self.drive(&call, async {
             call.enter().await?;
             allgather_varying(&call, values).await
@@ -271,7 +277,7 @@ impl Team {
     #[doc(alias = "MPI_Iallgatherv")]
     #[track_caller]
     pub fn allgather_varying_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<Vec<T>>> {
-        let call = self.begin(Signature::new(Kind::AllgatherVarying).of::<T>(0));
+        let call = self.begin(Signature::new(Kind::AllgatherVarying).varying::<T>(values.len()));
         self.launch(call, |call| async move {
             call.enter().await?;
             allgather_varying(&call, &values).await
@@ -313,7 +319,7 @@ impl Team {
     #[track_caller]
     pub fn all_to_all_varying<T: Pod>(&self, values: &[Vec<T>]) -> Result<Vec<Vec<T>>> {
         self.assert_an_entry_each(values.len());
-        let call = self.begin(Signature::new(Kind::AllToAllVarying).of::<T>(0));
+        let call = self.begin(all_to_all_varying_signature(values));
         self.drive(&call, async {
             call.enter().await?;
             exchange_varying(call.main(), values).await
@@ -347,7 +353,7 @@ impl Team {
     #[track_caller]
     pub fn all_to_all_varying_nb<T: Pod>(&self, values: Vec<Vec<T>>) -> Event<Vec<Vec<T>>> {
         self.assert_an_entry_each(values.len());
-        let call = self.begin(Signature::new(Kind::AllToAllVarying).of::<T>(0));
+        let call = self.begin(all_to_all_varying_signature(&values));
         self.launch(call, |call| async move {
             call.enter().await?;
             exchange_varying(call.main(), &values).await

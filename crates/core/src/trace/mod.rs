@@ -81,7 +81,7 @@ pub enum Kind {
     /// The span ends.
     SpanEnd = 11,
     /// The rank calls a collective. The name is `what@file:line`, as of its waits; the first number
-    /// is the bytes of its argument.
+    /// is the bytes of its argument, or 0 for encoded values.
     Collective = 12,
     /// A message to a rank found no room. It is noted once, however often it is offered.
     Refusal = 13,

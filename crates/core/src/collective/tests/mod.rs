@@ -5,6 +5,7 @@ mod native;
 mod prices;
 mod results;
 mod schedules;
+mod traced;
 
 use crate::backend::loopback::{self, Options};
 use crate::{Config, Result, World};
