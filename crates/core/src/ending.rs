@@ -3,9 +3,9 @@
 //! On one host the figures lie in memory that all its ranks share. The supervisor of the ranks
 //! reports them, since it sees every end of a job. Without a supervisor the last rank to leave
 //! reports them, or, if the job has failed, the first one to notice. Over a network each rank sends
-//! its figures to rank 0 before it leaves, which waits for them; after a failure it does not wait
-//! for long. `pgas-run` on several hosts reads the memory of each host when its ranks have ended,
-//! and reports the figures of a job that has failed.
+//! its figures to rank 0 before it leaves. Rank 0 waits for them, unless the others wait for it in
+//! turn; after a failure it does not wait for long. `pgas-run` on several hosts reads the memory of
+//! each host when its ranks have ended, and reports the figures of a job that has failed.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::config::launch::Launcher;
 use crate::handler::in_handler;
 use crate::messages::BATCH;
 use crate::rank::Rank;
-use crate::stall::FIGURES;
+use crate::stall::{FIGURES, LEAVING};
 use crate::stats::{Board, Counting, Report};
 use crate::world::World;
 
@@ -23,6 +23,9 @@ use crate::world::World;
 /// they are.
 const GRACE: Duration = Duration::from_millis(200);
 const NAP: Duration = Duration::from_millis(1);
+/// A rank that waits for figures asks the others so often whether they wait for it. A wait finds out
+/// for whom it is more often than that.
+const QUESTIONS: Duration = Duration::from_millis(250);
 /// Rounds of progress behind the figures of a rank that leaves a job that has failed.
 const LAST_ROUNDS: u32 = 100;
 
@@ -70,6 +73,7 @@ impl World {
             return;
         }
         let (mut failure, mut failed) = (failure, None);
+        let mut asked = Instant::now();
         let is_told = |rank: Rank| {
             let board = self.backend().board(rank);
             board.is_some_and(|board| board.is_over()) || counting.is_told(rank)
@@ -89,8 +93,15 @@ impl World {
                     return;
                 }
                 failure = Some(error.to_string());
+            } else if self.watch().state().is_awaited {
+                if self.leaves_failures_to_launcher(counting) {
+                    return;
+                }
+                failure = Some("rank 0 leaves while others wait for it".to_owned());
+                break;
             } else {
                 self.park(NAP);
+                self.ask_who_waits(&mut asked, &is_told);
             }
             if failure.is_none() && self.ranks().skip(1).all(|r| is_told(r) || self.has_left(r)) {
                 break;
@@ -105,6 +116,17 @@ impl World {
         let boards: Vec<Board> = self.ranks().filter_map(of).collect();
         counting.board().claim();
         tell(&boards, self.n_ranks(), failure.as_deref());
+    }
+
+    /// Asks now and then those that have not left whether they wait for this rank, as in a barrier.
+    fn ask_who_waits(&self, asked: &mut Instant, is_told: &dyn Fn(Rank) -> bool) {
+        if asked.elapsed() < QUESTIONS {
+            return;
+        }
+        *asked = Instant::now();
+        for rank in self.ranks().skip(1).filter(|rank| !is_told(*rank)) {
+            let _: Option<Sent> = self.send_note(rank, MessageClass::Request, &[&[LEAVING]]);
+        }
     }
 
     /// Sends this rank's figures to rank 0, in pieces; the last piece has their number. Once the

@@ -42,6 +42,10 @@ const EARLY_QUESTION: u8 = b'~';
 const ANSWER: u8 = b'!';
 /// A piece of a rank's statistics, at its end.
 pub(crate) const FIGURES: u8 = b'#';
+/// The question of a rank that would leave, to those that may wait for it.
+pub(crate) const LEAVING: u8 = b'-';
+/// The answer of one that does.
+const AWAITED: u8 = b'+';
 
 /// A noted wait, until it is over.
 pub(crate) struct Noted<'a> {
@@ -330,6 +334,14 @@ impl World {
                 // The asking rank accepts silence as an answer.
                 let _: Option<Sent> = self.send_note(from, MessageClass::Reply, &parts);
             }
+            Some((&LEAVING, _)) => {
+                let is_awaited = state.still_awaits(from);
+                drop(state);
+                if is_awaited {
+                    let _: Option<Sent> = self.send_note(from, MessageClass::Reply, &[&[AWAITED]]);
+                }
+            }
+            Some((&AWAITED, _)) => state.is_awaited = true,
             Some((&FIGURES, words)) => {
                 drop(state);
                 self.take_figures(from, words);

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem;
 use std::panic::Location;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
@@ -314,6 +315,10 @@ pub(crate) struct State {
     pub(crate) was_asked: Option<Instant>,
     /// When another rank last asked that looks for a circle.
     pub(crate) was_asked_early: Option<Instant>,
+    /// The wait for a rank that would leave, when that last asked.
+    leaver_awaited_by: Option<u64>,
+    /// Whether another rank waits for this one, which would leave.
+    pub(crate) is_awaited: bool,
 }
 
 /// The long waits of a rank.
@@ -368,6 +373,15 @@ impl State {
             edge: edge.unwrap_or(Edge::NONE),
             text: self.text(),
         }
+    }
+
+    /// Whether this rank waits in a collective for `rank`, which would leave and asks now and then.
+    /// It did so in the same wait when that asked before: what is on its way has come since.
+    pub(crate) fn still_awaits(&mut self, rank: Rank) -> bool {
+        let of_rank = |wait: &&Wait| wait.call.is_some() && wait.missing.contains(&rank);
+        let awaited_by = self.waits.iter().find(of_rank).map(|wait| wait.id);
+        let before = mem::replace(&mut self.leaver_awaited_by, awaited_by);
+        awaited_by.is_some() && awaited_by == before
     }
 
     /// A description of this rank's wait.
@@ -427,6 +441,36 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_for_a_rank_that_would_leave_counts_when_it_goes_on() {
+        let call = TeamCall {
+            team: TeamId::WORLD,
+            n_ranks: 2,
+            number: 7,
+        };
+        let wait = |id, call| Wait {
+            id,
+            what: "a barrier",
+            call,
+            part_of: None,
+            since: Instant::now(),
+            from: Location::caller(),
+            missing: vec![Rank::ZERO],
+        };
+        let mut state = State::default();
+        let mut awaits = |waits| {
+            state.waits = waits;
+            state.still_awaits(Rank::ZERO)
+        };
+        assert!(!awaits(vec![wait(1, Some(call))]));
+        assert!(!awaits(vec![wait(2, Some(call))]), "another wait");
+        assert!(!awaits(vec![wait(2, None)]), "no collective");
+        assert!(!awaits(vec![wait(2, Some(call))]));
+        assert!(awaits(vec![wait(2, Some(call))]));
+        state.waits[0].missing = vec![Rank::new(1)];
+        assert!(!state.still_awaits(Rank::ZERO), "for somebody else");
+    }
 
     #[test]
     fn a_wait_says_for_what_of_whom_and_from_where() {

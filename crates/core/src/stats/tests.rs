@@ -145,6 +145,31 @@ fn ranks_that_survive_a_failure_send_their_figures_to_the_first_one() {
     }
 }
 
+/// It waits for their figures while they wait for it.
+#[test]
+fn a_rank_that_leaves_with_statistics_while_others_wait_for_it_ends_the_job() {
+    let file = std::env::temp_dir().join(format!("pgas-left-{}.json", std::process::id()));
+    let mut config = config(Statistics::Total);
+    config.statistics_file = Some(file.display().to_string());
+    // A test that fails is not to hang.
+    config.timeout = Some(Duration::from_secs(60));
+    let ended = loopback::run_with(3, &config, |world| {
+        if world.rank() == Rank::ZERO {
+            return String::new();
+        }
+        world.barrier().unwrap_err().to_string()
+    });
+    let left = "rank 0 has left the job while others wait for it in a barrier";
+    assert!(
+        ended[1..].iter().all(|text| text.contains(left)),
+        "{ended:?}"
+    );
+    let text = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    let outcome = "\"outcome\":\"rank 0 leaves while others wait for it\"";
+    assert!(text.contains(outcome), "{text}");
+}
+
 #[test]
 fn threads_of_one_rank_lose_no_count() {
     loopback::run_with(1, &config(Statistics::PerPeer), |world| {
