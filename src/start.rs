@@ -147,7 +147,7 @@ fn choice(launcher: &Launcher) -> BackendKind {
 /// # Errors
 ///
 /// If the system refuses the memory for the segments, or if `PGAS_CHECK` has a value that cannot be
-/// used.
+/// used. The failure of the job, if a rank fails it before all have started.
 ///
 /// # Panics
 ///

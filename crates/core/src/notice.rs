@@ -55,7 +55,7 @@ impl fmt::Write for Escaper<'_, '_> {
 }
 
 fn is_harmful(letter: char) -> bool {
-    let turns = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let ends_lines = matches!(letter, '\u{2028}' | '\u{2029}');
     letter.is_control() || turns || ends_lines
 }

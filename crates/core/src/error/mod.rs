@@ -191,7 +191,7 @@ pub enum Error {
 }
 
 const _: () = assert!(
-    size_of::<Error>() <= 32,
+    size_of::<Error>() <= 24,
     "errors travel by value on hot paths"
 );
 
