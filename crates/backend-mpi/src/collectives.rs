@@ -432,8 +432,8 @@ impl Drop for MpiGroup {
             return;
         };
         // Freeing is collective but does not wait, in both libraries: operations in flight keep
-        // what they need. A forked child must not call MPI, which may end while this thread waits
-        // for its lock.
+        // what they need. A forked child must not call MPI. In a rank MPI may end while this thread
+        // waits for its lock.
         if !self.shared.process.is_forked()
             && let Ok(mpi) = sys::enter()
             && !self.shared.is_over.load(Ordering::Acquire)
