@@ -139,6 +139,7 @@ impl Noted<'_> {
         let mut state = self.watch.state();
         if let Some(wait) = state.waits.iter_mut().find(|wait| wait.id == self.id) {
             wait.missing = missing;
+            wait.n_looks = wait.n_looks.wrapping_add(1);
         }
         tell(self.now, &state);
         self.next_renewal = Instant::now() + RENEWAL;

@@ -56,6 +56,8 @@ pub(crate) struct Wait {
     pub(crate) since: Instant,
     pub(crate) from: &'static Location<'static>,
     pub(crate) missing: Vec<Rank>,
+    /// How often the waiting thread has looked for `missing`.
+    pub(crate) n_looks: u32,
 }
 
 /// A call of the program.
@@ -315,8 +317,8 @@ pub(crate) struct State {
     pub(crate) was_asked: Option<Instant>,
     /// When another rank last asked that looks for a circle.
     pub(crate) was_asked_early: Option<Instant>,
-    /// The wait for a rank that would leave, when that last asked.
-    leaver_awaited_by: Option<u64>,
+    /// The wait for a rank that would leave, when that last asked, and its looks until then.
+    leaver_awaited_by: Option<(u64, u32)>,
     /// Whether another rank waits for this one, which would leave.
     pub(crate) is_awaited: bool,
 }
@@ -376,12 +378,19 @@ impl State {
     }
 
     /// Whether this rank waits in a collective for `rank`, which would leave and asks now and then.
-    /// It did so in the same wait when that asked before: what is on its way has come since.
+    /// It did so in the same wait when that asked before, and has looked since: what was on its way
+    /// has come.
     pub(crate) fn still_awaits(&mut self, rank: Rank) -> bool {
         let of_rank = |wait: &&Wait| wait.call.is_some() && wait.missing.contains(&rank);
-        let awaited_by = self.waits.iter().find(of_rank).map(|wait| wait.id);
+        let wait = self.waits.iter().find(of_rank);
+        let awaited_by = wait.map(|wait| (wait.id, wait.n_looks));
         let before = mem::replace(&mut self.leaver_awaited_by, awaited_by);
-        awaited_by.is_some() && awaited_by == before
+        match (awaited_by, before) {
+            (Some((id, n_looks)), Some((id_before, n_before))) => {
+                id == id_before && n_looks != n_before
+            }
+            _ => false,
+        }
     }
 
     /// A description of this rank's wait.
@@ -427,6 +436,7 @@ impl Watch {
             since,
             from,
             missing: Vec::new(),
+            n_looks: 0,
         });
         (id, from)
     }
@@ -449,7 +459,7 @@ mod tests {
             n_ranks: 2,
             number: 7,
         };
-        let wait = |id, call| Wait {
+        let wait = |id, n_looks, call| Wait {
             id,
             what: "a barrier",
             call,
@@ -457,17 +467,19 @@ mod tests {
             since: Instant::now(),
             from: Location::caller(),
             missing: vec![Rank::ZERO],
+            n_looks,
         };
         let mut state = State::default();
         let mut awaits = |waits| {
             state.waits = waits;
             state.still_awaits(Rank::ZERO)
         };
-        assert!(!awaits(vec![wait(1, Some(call))]));
-        assert!(!awaits(vec![wait(2, Some(call))]), "another wait");
-        assert!(!awaits(vec![wait(2, None)]), "no collective");
-        assert!(!awaits(vec![wait(2, Some(call))]));
-        assert!(awaits(vec![wait(2, Some(call))]));
+        assert!(!awaits(vec![wait(1, 1, Some(call))]));
+        assert!(!awaits(vec![wait(2, 2, Some(call))]), "another wait");
+        assert!(!awaits(vec![wait(2, 3, None)]), "no collective");
+        assert!(!awaits(vec![wait(2, 4, Some(call))]));
+        assert!(!awaits(vec![wait(2, 4, Some(call))]), "not looked since");
+        assert!(awaits(vec![wait(2, 5, Some(call))]));
         state.waits[0].missing = vec![Rank::new(1)];
         assert!(!state.still_awaits(Rank::ZERO), "for somebody else");
     }
@@ -488,6 +500,7 @@ mod tests {
             since: Instant::now(),
             from: Location::caller(),
             missing: (0..10).map(Rank::new).collect(),
+            n_looks: 0,
         });
         let text = state.text();
         assert!(text.starts_with("waits 0.0s for a barrier, number 7, of rank 0, rank 1,"));
@@ -518,6 +531,7 @@ mod tests {
                     since: Instant::now(),
                     from: Location::caller(),
                     missing: Vec::new(),
+                    n_looks: 0,
                 },
             ]);
         }

@@ -149,10 +149,15 @@ impl<K: Object, V: Object, S: KeyHasher> InFlight<K, V, S> {
                 };
                 Ok((is_removed, value))
             };
-            let begun = self.values.shape.world().spawn(take);
-            (number, begun.or_fail_at_limit())
+            let world = self.values.shape.world();
+            let first = catch_unwind(AssertUnwindSafe(|| start(world, take)));
+            let begun = first.unwrap_or_else(|panic| {
+                let ends = async move { resume_unwind(panic) };
+                Ok(world.spawn(ends).or_fail_at_limit())
+            });
+            begun.map(|begun| (number, begun))
         });
-        let begun: Vec<_> = begun.collect();
+        let begun: Vec<_> = begun.collect::<Result<_>>()?;
         let mut taken = Vec::with_capacity(begun.len());
         for (number, take) in begun {
             let one: Removed<V> = match take.await {

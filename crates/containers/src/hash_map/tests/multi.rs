@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use pgas_core::Rank;
+use pgas_core::{Rank, as_handler};
 
 use super::*;
 use crate::TakeError;
@@ -275,6 +275,18 @@ fn a_removal_that_ends_by_a_panic_leaves_no_value_without_a_key() {
                 }
             }
         }
+    });
+}
+
+/// Where each step is done when it is begun, a handler may wait for the result.
+#[test]
+fn a_removal_in_flight_is_over_at_once_where_its_steps_are() {
+    loopback::run(1, |world| {
+        pgas_am::attach(&world).unwrap();
+        let map = MultiMap::<u32, u64>::with_capacity(&world, 100).unwrap();
+        map.extend([(1, 10), (1, 20)]).unwrap();
+        let removed = as_handler(|| map.remove_nb(&1).unwrap().wait());
+        assert_eq!(removed.unwrap().unwrap(), [10, 20]);
     });
 }
 
