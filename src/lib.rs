@@ -11,7 +11,8 @@
 //! [atomics](GlobalPtr::fetch_add) on it are *one-sided*: the rank that owns the memory does
 //! nothing for them. Containers such as [`HashMap`] are built from such operations alone, so they
 //! need no help of an owner either. (Over MPI between hosts, and over networks without atomics of
-//! their own, the owner serves atomics and operations of containers, whenever it makes progress.) A call that all ranks make, in the same order, is *collective*.
+//! their own, the owner serves atomics and operations of containers, whenever it makes progress.)
+//! A call that all ranks make, in the same order, is *collective*.
 //!
 //! ```
 //! use pgas::prelude::*;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use pgas_core::{Error, Result};
+use pgas_core::{Error, Process, Result};
 use pgas_lockfree::roster::Membership;
 
 use crate::control::Control;
@@ -240,8 +240,12 @@ impl Forks {
         static ASKED: OnceLock<i32> = OnceLock::new();
         let asked = *ASKED.get_or_init(|| {
             // SAFETY: the handler may run in a child of a process with threads, as it only makes
-            // system calls and loads words; it lives as long as the program.
-            unsafe { libc::pthread_atfork(None, None, Some(give_up_locks)) }
+            // system calls, and loads and changes words; it lives as long as the program.
+            let asked = unsafe { libc::pthread_atfork(None, None, Some(give_up_locks)) };
+            if asked == 0 {
+                Process::forks_are_counted();
+            }
+            asked
         });
         if asked != 0 {
             let error = io::Error::from_raw_os_error(asked);
@@ -274,6 +278,7 @@ impl Forks {
 
 /// Runs in a child that was forked.
 extern "C" fn give_up_locks() {
+    Process::note_fork();
     for place in &FORKS.descriptors {
         let pair = place.load(Ordering::SeqCst);
         if pair != Forks::NONE {

@@ -139,6 +139,9 @@ impl World {
             while self.send_note(Rank::ZERO, MessageClass::Request, &parts)
                 == Some(Sent::BackPressure)
             {
+                if self.has_left(Rank::ZERO) {
+                    return;
+                }
                 if has_failed {
                     if began.elapsed() > GRACE {
                         return;

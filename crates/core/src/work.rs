@@ -71,7 +71,7 @@ impl World {
 
     /// Calls `hook` on this rank during long work of the library or the program
     /// ([`work`](Self::work)): first after a tenth of a second, then ten times a second, and at the
-    /// end of this rank's part. The hook gets the work summed over the ranks of this host. The
+    /// end of this rank's part, unless that is a panic. The hook gets the work summed over the ranks of this host. The
     /// thread that does the work calls it, so it should be quick. It may report work of its own,
     /// for which it is not called, and call this library, except for collectives and the object
     /// that is at work. A new hook replaces the former one.

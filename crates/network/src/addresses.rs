@@ -43,7 +43,8 @@ fn kept(mut all: Vec<IpAddr>, preferred: &[Option<IpAddr>]) -> Vec<IpAddr> {
 /// system sends to another one ([`sends_from`]). Addresses that several hosts have, or this one,
 /// too, lead nowhere: those of bridges to containers and virtual machines are the same everywhere.
 /// Where all lists are known to all hosts, all choose addresses of one version of IP, if every host
-/// has some: version 4, if it can be.
+/// has some: version 4, unless a host's list begins with an address of version 6, as where it has
+/// no default route but by that.
 #[must_use]
 pub fn towards(
     own: &[IpAddr],
@@ -63,7 +64,13 @@ pub fn towards(
         let has = |list: &&Vec<IpAddr>| list.iter().filter(is_of_one).any(is_of_it);
         hosts.iter().all(has)
     };
-    let versions: [fn(&IpAddr) -> bool; 2] = [IpAddr::is_ipv4, IpAddr::is_ipv6];
+    let mut versions: [fn(&IpAddr) -> bool; 2] = [IpAddr::is_ipv4, IpAddr::is_ipv6];
+    if hosts
+        .iter()
+        .any(|list| list.first().is_some_and(IpAddr::is_ipv6))
+    {
+        versions.reverse();
+    }
     let is_spoken = versions.into_iter().find(|version| have_all(*version));
     let is_spoken = is_spoken.unwrap_or(|_| true);
     let other_hosts = hosts.iter().filter(|list| ***list != own);
@@ -240,7 +247,7 @@ mod tests {
             addresses.collect()
         };
         let first = list(&["10.0.0.1", "2001:db8::1", "2001:db8::a:1"]);
-        let second = list(&["2001:db8::2", "10.0.0.2"]);
+        let second = list(&["10.0.0.2", "2001:db8::2"]);
         let third = list(&["2001:db8::3"]);
         let chosen = |hosts: &[&Vec<IpAddr>]| {
             let lists: Vec<_> = hosts.iter().copied().cloned().collect();
@@ -261,6 +268,11 @@ mod tests {
         let other = list(&["172.17.0.1", "2001:db8::5"]);
         let six = list(&["2001:db8::4", "2001:db8::5"]);
         assert_eq!(chosen(&[&bridge, &other]), six);
+        // Addresses of bridges that lead nowhere, on hosts whose route is by version 6.
+        let docker = list(&["2001:db8::6", "172.17.0.1"]);
+        let libvirt = list(&["2001:db8::7", "192.168.122.1"]);
+        let six = list(&["2001:db8::6", "2001:db8::7"]);
+        assert_eq!(chosen(&[&docker, &libvirt]), six);
         // Nothing in common: as well as it goes.
         let four = list(&["10.0.0.4"]);
         assert_eq!(chosen(&[&four, &third]), list(&["10.0.0.4", "2001:db8::3"]));

@@ -228,8 +228,9 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// # Errors
     ///
     /// On every rank: [`Error::Argument`] if `n` is 0, or `rate` is not between 0 and 1 or too low
-    /// for any filter with such blocks and hashes of 64 bits; [`Error::Mismatch`] if the ranks give different arguments;
-    /// [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
+    /// for any filter with such blocks and hashes of 64 bits; [`Error::Mismatch`] if the ranks give
+    /// different arguments; [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no
+    /// room.
     #[track_caller]
     pub fn with_rate(on: &impl AsTeam, n: usize, rate: f64) -> Result<Self> {
         const {

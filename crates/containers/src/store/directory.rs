@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use pgas_core::{Error, Result, StorageError};
+use pgas_core::{Error, Process, Result, StorageError};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
@@ -40,6 +40,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 #[derive(Debug)]
 pub(super) struct Claim {
     dir: File,
+    process: Process,
 }
 
 impl Claim {
@@ -50,12 +51,17 @@ impl Claim {
         if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(storage(dir, "another container is being saved into it"));
         }
-        Ok(Self { dir: file })
+        let process = Process::this();
+        Ok(Self { dir: file, process })
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        // A child that was forked has the parent's lock.
+        if self.process.is_forked() {
+            return;
+        }
         // A process that another thread has just forked has the directory open until it runs its
         // program. Without locks there is nothing to give back.
         let _ignored = flock(&self.dir, FlockOperation::Unlock);

@@ -166,7 +166,7 @@ fn phases_are_spans_that_are_not_entered() {
 fn a_collective_beside_the_program_is_a_span_that_is_not_entered() {
     let told = told_of(|world, _| world.barrier_nb().wait().unwrap());
     assert!(
-        told[0].starts_with("new collective what=\"a barrier\" at="),
+        told[0].starts_with("new collective what=\"a barrier begun by barrier_nb\" at="),
         "{told:?}"
     );
     assert!(told[1].starts_with("close collective"), "{told:?}");

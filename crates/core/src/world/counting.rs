@@ -41,8 +41,8 @@ impl World {
 
     /// Another handle on the world, whose operations are also counted under `name`, for example
     /// those of a container: the table of `PGAS_STATS` has a line for each name but the empty
-    /// one. Names are equal, and counted together, if their first 80 bytes are. A rank keeps up to 64 names; operations under further names are counted
-    /// for the rank only.
+    /// one. Names are equal, and counted together, if their first 80 bytes are. A rank keeps up to 64
+    /// names; operations under further names are counted for the rank only.
     ///
     /// # Cost
     ///

@@ -281,13 +281,14 @@ fn a_removal_that_ends_by_a_panic_leaves_no_value_without_a_key() {
 /// Where each step is done when it is begun, a handler may wait for the result.
 #[test]
 fn a_removal_in_flight_is_over_at_once_where_its_steps_are() {
-    loopback::run(1, |world| {
+    pgas_smp::threads(1, |world| {
         pgas_am::attach(&world).unwrap();
         let map = MultiMap::<u32, u64>::with_capacity(&world, 100).unwrap();
         map.extend([(1, 10), (1, 20)]).unwrap();
         let removed = as_handler(|| map.remove_nb(&1).unwrap().wait());
         assert_eq!(removed.unwrap().unwrap(), [10, 20]);
-    });
+    })
+    .unwrap();
 }
 
 /// The values that others have taken out are not lost by one that panics.
