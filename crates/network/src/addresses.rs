@@ -214,13 +214,14 @@ mod tests {
         assert!(!own().is_empty());
     }
 
+    fn list(texts: &[&str]) -> Vec<IpAddr> {
+        let addresses = texts.iter().map(|text| text.parse().expect("an address"));
+        addresses.collect()
+    }
+
     /// As on hosts with Docker and libvirt, whose bridges have the same addresses everywhere.
     #[test]
     fn the_address_that_others_reach_is_not_one_of_a_bridge() {
-        let list = |texts: &[&str]| -> Vec<IpAddr> {
-            let addresses = texts.iter().map(|text| text.parse().expect("an address"));
-            addresses.collect()
-        };
         let own = list(&["172.17.0.1", "192.168.122.1", "192.168.200.4"]);
         let same = own.clone();
         let other = list(&["172.17.0.1", "172.18.0.1", "192.168.200.5"]);
@@ -242,10 +243,6 @@ mod tests {
 
     #[test]
     fn all_hosts_choose_one_version_however_many_addresses_of_it_they_have() {
-        let list = |words: &[&str]| -> Vec<IpAddr> {
-            let addresses = words.iter().map(|word| word.parse().expect("an address"));
-            addresses.collect()
-        };
         let first = list(&["10.0.0.1", "2001:db8::1", "2001:db8::a:1"]);
         let second = list(&["10.0.0.2", "2001:db8::2"]);
         let third = list(&["2001:db8::3"]);

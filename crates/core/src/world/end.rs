@@ -17,6 +17,27 @@ use crate::waited::Waited;
 const LEAVING_YIELDS: u32 = 400;
 const LEAVING_NAP: Duration = Duration::from_millis(1);
 
+impl World {
+    /// Whether this process was forked from the one that is the rank. Such a child may drop what it
+    /// has copies of, handles on the world among them, which changes nothing in the job. It must
+    /// call nothing else. See [`Process`](crate::Process).
+    ///
+    /// # Cost
+    ///
+    /// That of [`Process::is_forked`](crate::Process::is_forked).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let world = pgas_core::backend::loopback::world();
+    /// assert!(!world.is_forked());
+    /// ```
+    #[must_use]
+    pub fn is_forked(&self) -> bool {
+        self.wire().is_forked()
+    }
+}
+
 impl Drop for World {
     fn drop(&mut self) {
         let (handles, counted) = (&self.inner.handles, self.counted);

@@ -549,25 +549,6 @@ impl World {
             .abort(if is_success { 1 } else { code }, message)
     }
 
-    /// Whether this process was forked from the one that is the rank. Such a child may drop what it
-    /// has copies of, handles on the world among them, which changes nothing in the job. It must
-    /// call nothing else. See [`Process`](crate::Process).
-    ///
-    /// # Cost
-    ///
-    /// A system call.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let world = pgas_core::backend::loopback::world();
-    /// assert!(!world.is_forked());
-    /// ```
-    #[must_use]
-    pub fn is_forked(&self) -> bool {
-        self.wire().is_forked()
-    }
-
     #[inline]
     pub(crate) fn backend(&self) -> &dyn Backend {
         &*self.inner.backend
