@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -17,6 +18,13 @@ use crate::{Config, Error, Rank, Result, Team, World};
 
 /// Lengths around every border between algorithms: nothing, one word, a message, many messages.
 const LENS: [usize; 6] = [0, 1, 3, 33, 513, 9000];
+
+/// `len` numbers in a row, up to the longest of [`LENS`]. No other `owner` below 200 has any of them.
+/// They stand ready: a test that is not optimized takes long to compute as many.
+fn numbers(owner: u32, len: usize) -> &'static [u64] {
+    static ALL: LazyLock<Vec<u64>> = LazyLock::new(|| (0..200 * 9000).collect());
+    &ALL[owner as usize * 9000..][..len]
+}
 
 /// Teams in which ranks and members differ: the world, it reversed, and its odd and even ranks.
 fn teams(world: &World) -> Result<Vec<Team>> {
@@ -148,14 +156,10 @@ fn a_gather_puts_the_members_values_in_order_at_the_root_alone() {
         let n = team.n_ranks();
         for root in 0..n {
             for len in LENS {
-                let of = |member: u32| {
-                    (0..len)
-                        .map(move |i| (member, i as u32))
-                        .map(<[u32; 2]>::from)
-                };
-                let mine: Vec<_> = of(team.rank()).collect();
+                let of = |member: u32| numbers(member, len);
+                let mine = of(team.rank()).to_vec();
                 let expected =
-                    (team.rank() == root).then(|| (0..n).flat_map(of).collect::<Vec<_>>());
+                    (team.rank() == root).then(|| (0..n).map(of).collect::<Vec<_>>().concat());
                 let event = team.gather_nb(root, mine.clone());
                 assert_eq!(team.gather(root, &mine)?, expected, "{len} to {root}");
                 assert_eq!(event.wait()?, expected, "{len} to {root}");
@@ -169,9 +173,9 @@ fn a_gather_puts_the_members_values_in_order_at_the_root_alone() {
 fn an_allgather_puts_the_members_values_in_order_everywhere() {
     on_teams(|team| {
         for len in LENS {
-            let of = |member: u32| (0..len).map(move |i| i as u64 * 100 + u64::from(member));
-            let mine: Vec<_> = of(team.rank()).collect();
-            let expected: Vec<_> = (0..team.n_ranks()).flat_map(of).collect();
+            let of = |member: u32| numbers(member, len);
+            let mine = of(team.rank()).to_vec();
+            let expected = (0..team.n_ranks()).map(of).collect::<Vec<_>>().concat();
             let event = team.allgather_nb(mine.clone());
             assert_eq!(team.allgather(&mine)?, expected);
             assert_eq!(event.wait()?, expected);
@@ -206,11 +210,11 @@ fn an_all_to_all_brings_each_block_to_its_member() {
     on_teams(|team| {
         let n = team.n_ranks();
         for len in LENS {
-            let block = |from: u32, to: u32| {
-                (0..len).map(move |i| u64::from(from) << 48 | u64::from(to) << 32 | i as u64)
-            };
-            let mine: Vec<_> = (0..n).flat_map(|to| block(team.rank(), to)).collect();
-            let expected: Vec<_> = (0..n).flat_map(|from| block(from, team.rank())).collect();
+            let block = |from: u32, to: u32| numbers(from * n + to, len);
+            let mine = |to: u32| block(team.rank(), to);
+            let mine = (0..n).map(mine).collect::<Vec<_>>().concat();
+            let expected = |from: u32| block(from, team.rank());
+            let expected = (0..n).map(expected).collect::<Vec<_>>().concat();
             let event = team.all_to_all_nb(mine.clone());
             assert_eq!(team.all_to_all(&mine)?, expected);
             assert_eq!(event.wait()?, expected);
@@ -272,13 +276,12 @@ fn a_scatter_brings_each_member_its_part() {
         let (me, n) = (team.rank(), team.n_ranks());
         for root in 0..n {
             for len in LENS {
-                let part = |member: u32| vec![[root, member]; len];
-                let all: Vec<_> = (0..n).flat_map(part).collect();
+                let part = |member: u32| numbers(root * n + member, len);
                 // Those of the others are ignored, also if they cannot be divided.
                 let given = if me == root {
-                    all
+                    (0..n).map(part).collect::<Vec<_>>().concat()
                 } else {
-                    vec![[7, 7]; len + 1]
+                    vec![7; len + 1]
                 };
                 let event = team.scatter_nb(root, given.clone());
                 assert_eq!(team.scatter(root, &given)?, part(me));
