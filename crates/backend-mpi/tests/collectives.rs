@@ -13,15 +13,17 @@ use pgas_testkit::conversation::{Job, serve};
 use support::mpirun;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// The argument by which the binary runs as a rank that does what it is told, or one of which
-/// others leave early.
+/// The argument by which the binary runs as a rank that does what it is told, or one that waits for
+/// a rank that leaves early, one of these.
 const RANK: &str = "--rank";
-const LEAVING: &str = "--leaving";
+const LEAVING: [&str; 2] = ["--leaving=0", "--leaving=1"];
 
 /// A setting of the job.
 type Setting = (&'static str, &'static str);
 const NETWORK: Setting = ("PGAS_DIRECT", "0");
 const DIRECT: Setting = ("PGAS_DIRECT", "1");
+/// Ranks with odd numbers are on another host, over MPICH.
+const HOSTS: Setting = ("MPIR_CVAR_ODD_EVEN_CLIQUES", "1");
 
 /// What each rank does.
 type Check = fn(&World) -> Result<()>;
@@ -46,11 +48,13 @@ fn main() -> ExitCode {
             obey();
             return ExitCode::SUCCESS;
         }
-        Some(LEAVING) => {
-            wait_for_one_that_left();
-            return ExitCode::SUCCESS;
+        Some(argument) => {
+            if let Some(rank) = (0..).zip(LEAVING).find(|(_, text)| *text == argument) {
+                wait_for_one_that_left(Rank::new(rank.0));
+                return ExitCode::SUCCESS;
+            }
         }
-        _ => {}
+        None => {}
     }
     let mut arguments = Arguments::from_args();
     // The ranks of one job have the machine's processors for themselves.
@@ -64,15 +68,20 @@ fn main() -> ExitCode {
             }));
         }
     }
-    for setting in [NETWORK, DIRECT] {
-        let name = format!("a_rank_that_left_before_it_began_is_named::{}", setting.1);
-        trials.push(Trial::test(name, move || {
-            let expected = "rank 1 has left the job while others wait for it in an allgather";
-            match start(LEAVING, 3, setting).ask("nothing", LIMIT) {
-                Err(error) if error.contains(expected) => Ok(()),
-                outcome => Err(format!("not {expected:?}, but {outcome:?}").into()),
-            }
-        }));
+    for setting in [NETWORK, DIRECT, HOSTS] {
+        // Over hosts rank 0 waits for the figures of the others, which wait for it.
+        for (rank, argument) in LEAVING.iter().enumerate() {
+            let (name, value) = setting;
+            let name = format!("a_rank_that_left_before_it_began_is_named::{name}={value}::{rank}");
+            let expected =
+                format!("rank {rank} has left the job while others wait for it in an allgather");
+            trials.push(Trial::test(name, move || {
+                match start(argument, 3, setting).ask("nothing", LIMIT) {
+                    Err(error) if error.contains(&expected) => Ok(()),
+                    outcome => Err(format!("not {expected:?}, but {outcome:?}").into()),
+                }
+            }));
+        }
     }
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -108,12 +117,12 @@ fn obey() {
     });
 }
 
-/// Rank 1 leaves. The others wait for it in a collective that is MPI's even on one host.
-fn wait_for_one_that_left() {
+/// The rank `leaver` leaves. The others wait for it in a collective that is MPI's even on one host.
+fn wait_for_one_that_left(leaver: Rank) {
     let world = join();
     let block = vec![1_u8; 40_000];
     world.allgather(&block).expect("all are here");
-    if world.rank() != Rank::new(1)
+    if world.rank() != leaver
         && let Err(error) = world.allgather(&block)
     {
         panic!("{error}");

@@ -124,8 +124,10 @@ impl World {
             return;
         }
         *asked = Instant::now();
+        let n_begun = self.members().n_begun().to_le_bytes();
         for rank in self.ranks().skip(1).filter(|rank| !is_told(*rank)) {
-            let _: Option<Sent> = self.send_note(rank, MessageClass::Request, &[&[LEAVING]]);
+            let parts: [&[u8]; 2] = [&[LEAVING], &n_begun];
+            let _: Option<Sent> = self.send_note(rank, MessageClass::Request, &parts);
         }
     }
 

@@ -42,7 +42,8 @@ const EARLY_QUESTION: u8 = b'~';
 const ANSWER: u8 = b'!';
 /// A piece of a rank's statistics, at its end.
 pub(crate) const FIGURES: u8 = b'#';
-/// The question of a rank that would leave, to those that may wait for it.
+/// The question of a rank that would leave, to those that may wait for it, with the number of
+/// collectives of the world that it has begun.
 pub(crate) const LEAVING: u8 = b'-';
 /// The answer of one that does.
 const AWAITED: u8 = b'+';
@@ -335,8 +336,9 @@ impl World {
                 // The asking rank accepts silence as an answer.
                 let _: Option<Sent> = self.send_note(from, MessageClass::Reply, &parts);
             }
-            Some((&LEAVING, _)) => {
-                let is_awaited = state.still_awaits(from);
+            Some((&LEAVING, n_begun)) => {
+                let n_begun = n_begun.try_into().map(u64::from_le_bytes);
+                let is_awaited = n_begun.is_ok_and(|n| state.still_awaits(from, n));
                 drop(state);
                 if is_awaited {
                     let _: Option<Sent> = self.send_note(from, MessageClass::Reply, &[&[AWAITED]]);

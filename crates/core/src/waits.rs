@@ -378,10 +378,16 @@ impl State {
     }
 
     /// Whether this rank waits in a collective for `rank`, which would leave and asks now and then.
-    /// It did so in the same wait when that asked before, and has looked since: what was on its way
-    /// has come.
-    pub(crate) fn still_awaits(&mut self, rank: Rank) -> bool {
-        let of_rank = |wait: &&Wait| wait.call.is_some() && wait.missing.contains(&rank);
+    /// In one that the transport performs, nobody knows who is missing, but `rank` has begun
+    /// `n_begun` collectives of the world, and will not begin another one. The rank was in the same
+    /// wait when `rank` asked before, and has looked since: what was on its way has come.
+    pub(crate) fn still_awaits(&mut self, rank: Rank, n_begun: u64) -> bool {
+        let of_rank = |wait: &&Wait| {
+            wait.call.is_some_and(|call| {
+                let has_not_begun = call.team == TeamId::WORLD && call.number >= n_begun;
+                has_not_begun || wait.missing.contains(&rank)
+            })
+        };
         let wait = self.waits.iter().find(of_rank);
         let awaited_by = wait.map(|wait| (wait.id, wait.n_looks));
         let before = mem::replace(&mut self.leaver_awaited_by, awaited_by);
@@ -472,7 +478,7 @@ mod tests {
         let mut state = State::default();
         let mut awaits = |waits| {
             state.waits = waits;
-            state.still_awaits(Rank::ZERO)
+            state.still_awaits(Rank::ZERO, 8)
         };
         assert!(!awaits(vec![wait(1, 1, Some(call))]));
         assert!(!awaits(vec![wait(2, 2, Some(call))]), "another wait");
@@ -481,7 +487,15 @@ mod tests {
         assert!(!awaits(vec![wait(2, 4, Some(call))]), "not looked since");
         assert!(awaits(vec![wait(2, 5, Some(call))]));
         state.waits[0].missing = vec![Rank::new(1)];
-        assert!(!state.still_awaits(Rank::ZERO), "for somebody else");
+        assert!(!state.still_awaits(Rank::ZERO, 8), "for somebody else");
+        state.waits[0].missing.clear();
+        assert!(!state.still_awaits(Rank::ZERO, 8), "it has begun this one");
+        assert!(!state.still_awaits(Rank::ZERO, 7), "not looked since");
+        state.waits[0].n_looks += 1;
+        assert!(
+            state.still_awaits(Rank::ZERO, 7),
+            "it has not begun this one"
+        );
     }
 
     #[test]

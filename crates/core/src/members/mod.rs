@@ -134,6 +134,11 @@ impl Shared {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The number of collectives that this rank has begun.
+    pub(crate) fn n_begun(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// The last window that every member is known to have reached.
     pub(crate) fn window(&self) -> u64 {
         // Pairs with `reach_window`; a count, which orders nothing else.
