@@ -96,7 +96,8 @@ fn launched(config: &Config) -> Result<World> {
 ///
 /// Each call makes a world of its own, with segments of its own. So worlds of several
 /// communicators, or several worlds of one, may exist at the same time and one after another. None
-/// of them is the one that `init` returns.
+/// of them is the one that `init` returns. Making one and leaving one are collective: threads of a
+/// rank that do so at once wait for each other for ever, unless all ranks do it in one order.
 ///
 /// Any communicator will do; the world uses a duplicate of it. With `MPI_THREAD_MULTIPLE` any
 /// thread may use the world. With `MPI_THREAD_FUNNELED` and `MPI_THREAD_SINGLE` only the calling

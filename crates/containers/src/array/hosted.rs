@@ -76,7 +76,8 @@ impl<T: Object> Array<T> {
     /// # Errors
     ///
     /// On every rank: [`Error::Mismatch`](crate::Error::Mismatch) if the ranks give different
-    /// arguments, [`Error::Argument`](crate::Error::Argument) if there is no such host;
+    /// lengths or hosts, and with `PGAS_CHECK=1` if they give different values;
+    /// [`Error::Argument`](crate::Error::Argument) if there is no such host;
     /// [`Exhausted`](pgas_core::Error::Exhausted) if it has no room, or
     /// [`Error::Codec`](crate::Error::Codec) if `initial` cannot be encoded, and
     /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks that have not failed themselves.
