@@ -296,6 +296,18 @@ fn replace<M: SlotMemory>(
     f: &mut impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
 ) -> Result<Replaced<M>, M::Failure> {
     let value = f(there.loaded.clone())?;
+    exchange(slot, heap, there, value)
+}
+
+/// Replaces the value `there` by `value`. A function of its own, since it is long, and the same for
+/// every `f` above.
+#[inline]
+fn exchange<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    there: Snapshot<M>,
+    value: M::Value,
+) -> Result<Replaced<M>, M::Failure> {
     let state = there.state;
     if M::IS_WORD {
         return Ok(match slot.compare_swap_word(there.value, value)? {
