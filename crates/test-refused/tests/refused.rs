@@ -8,6 +8,10 @@ use std::process::Command;
 const FLAGS: &str = "CARGO_ENCODED_RUSTFLAGS";
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo's variable, not one of the library"
+)]
 fn the_message_says_what_to_do() {
     if env::var_os(FLAGS).is_none() {
         let mut again = Command::new(env::current_exe().unwrap());
