@@ -337,8 +337,9 @@ impl World {
                 let _: Option<Sent> = self.send_note(from, MessageClass::Reply, &parts);
             }
             Some((&LEAVING, n_begun)) => {
-                let n_begun = n_begun.try_into().map(u64::from_le_bytes);
-                let is_awaited = n_begun.is_ok_and(|n| state.still_awaits(from, n));
+                let theirs = n_begun.try_into().map_or(u64::MAX, u64::from_le_bytes);
+                let ahead = Some(self.members().n_begun()).filter(|own| *own > theirs);
+                let is_awaited = state.still_awaits(from, ahead, self.tasks().has_some());
                 drop(state);
                 if is_awaited {
                     let _: Option<Sent> = self.send_note(from, MessageClass::Reply, &[&[AWAITED]]);

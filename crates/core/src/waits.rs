@@ -317,10 +317,19 @@ pub(crate) struct State {
     pub(crate) was_asked: Option<Instant>,
     /// When another rank last asked that looks for a circle.
     pub(crate) was_asked_early: Option<Instant>,
-    /// The wait for a rank that would leave, when that last asked, and its looks until then.
-    leaver_awaited_by: Option<(u64, u32)>,
+    /// How this rank waited for one that would leave when that last asked.
+    leaver_awaited_by: Option<Awaiting>,
     /// Whether another rank waits for this one, which would leave.
     pub(crate) is_awaited: bool,
+}
+
+/// How a rank waits for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaiting {
+    /// In a wait with this number, in which it has looked so often.
+    In(u64, u32),
+    /// It has begun so many collectives of the world.
+    Ahead(u64),
 }
 
 /// The long waits of a rank.
@@ -377,24 +386,26 @@ impl State {
         }
     }
 
-    /// Whether this rank waits in a collective for `rank`, which would leave and asks now and then.
-    /// In one that the transport performs, nobody knows who is missing, but `rank` has begun
-    /// `n_begun` collectives of the world, and will not begin another one. The rank was in the same
-    /// wait when `rank` asked before, and has looked since: what was on its way has come.
-    pub(crate) fn still_awaits(&mut self, rank: Rank, n_begun: u64) -> bool {
-        let of_rank = |wait: &&Wait| {
-            wait.call.is_some_and(|call| {
-                let has_not_begun = call.team == TeamId::WORLD && call.number >= n_begun;
-                has_not_begun || wait.missing.contains(&rank)
-            })
+    /// Whether this rank waits in a collective for `rank`, which would leave and asks now and then,
+    /// and did so when that asked before. It waits for `rank`, and has looked since: what was on its
+    /// way has come. Or it has begun `ahead` collectives of the world, of which `rank` has not begun
+    /// all, and waits in one or `has_tasks` to perform: nobody may know who is missing in them, and no
+    /// wait may be for them.
+    pub(crate) fn still_awaits(&mut self, rank: Rank, ahead: Option<u64>, has_tasks: bool) -> bool {
+        let of_rank = |wait: &&Wait| wait.call.is_some() && wait.missing.contains(&rank);
+        let of_world = |wait: &Wait| wait.call.is_some_and(|call| call.team == TeamId::WORLD);
+        let now = match self.waits.iter().find(of_rank) {
+            Some(wait) => Some(Awaiting::In(wait.id, wait.n_looks)),
+            None => ahead
+                .filter(|_| has_tasks || self.waits.iter().any(of_world))
+                .map(Awaiting::Ahead),
         };
-        let wait = self.waits.iter().find(of_rank);
-        let awaited_by = wait.map(|wait| (wait.id, wait.n_looks));
-        let before = mem::replace(&mut self.leaver_awaited_by, awaited_by);
-        match (awaited_by, before) {
-            (Some((id, n_looks)), Some((id_before, n_before))) => {
+        let before = mem::replace(&mut self.leaver_awaited_by, now);
+        match (now, before) {
+            (Some(Awaiting::In(id, n_looks)), Some(Awaiting::In(id_before, n_before))) => {
                 id == id_before && n_looks != n_before
             }
+            (Some(Awaiting::Ahead(_)), before) => now == before,
             _ => false,
         }
     }
@@ -478,7 +489,7 @@ mod tests {
         let mut state = State::default();
         let mut awaits = |waits| {
             state.waits = waits;
-            state.still_awaits(Rank::ZERO, 8)
+            state.still_awaits(Rank::ZERO, None, false)
         };
         assert!(!awaits(vec![wait(1, 1, Some(call))]));
         assert!(!awaits(vec![wait(2, 2, Some(call))]), "another wait");
@@ -487,15 +498,19 @@ mod tests {
         assert!(!awaits(vec![wait(2, 4, Some(call))]), "not looked since");
         assert!(awaits(vec![wait(2, 5, Some(call))]));
         state.waits[0].missing = vec![Rank::new(1)];
-        assert!(!state.still_awaits(Rank::ZERO, 8), "for somebody else");
-        state.waits[0].missing.clear();
-        assert!(!state.still_awaits(Rank::ZERO, 8), "it has begun this one");
-        assert!(!state.still_awaits(Rank::ZERO, 7), "not looked since");
-        state.waits[0].n_looks += 1;
-        assert!(
-            state.still_awaits(Rank::ZERO, 7),
-            "it has not begun this one"
-        );
+        assert!(!state.still_awaits(Rank::ZERO, None, false), "for another");
+    }
+
+    #[test]
+    fn a_rank_that_would_leave_is_awaited_by_those_that_have_begun_more_collectives() {
+        let mut state = State::default();
+        let mut awaits = |ahead, has_tasks| state.still_awaits(Rank::ZERO, ahead, has_tasks);
+        assert!(!awaits(Some(7), true));
+        assert!(!awaits(Some(8), true), "other ones");
+        assert!(awaits(Some(8), true));
+        assert!(!awaits(Some(8), false), "they are over");
+        assert!(!awaits(Some(8), true));
+        assert!(!awaits(None, true), "no more than it");
     }
 
     #[test]

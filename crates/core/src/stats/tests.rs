@@ -13,7 +13,7 @@ use super::operations::{Operation, Performed, Price};
 use super::{Counting, Report, steps};
 use crate::backend::{HandlerId, MessageClass, Sent, loopback};
 use crate::cost::CostKind;
-use crate::{Config, Costs, Rank, Statistics};
+use crate::{Config, Costs, Rank, Result, Statistics, World};
 
 fn config(statistics: Statistics) -> Config {
     Config {
@@ -145,29 +145,49 @@ fn ranks_that_survive_a_failure_send_their_figures_to_the_first_one() {
     }
 }
 
-/// It waits for their figures while they wait for it.
-#[test]
-fn a_rank_that_leaves_with_statistics_while_others_wait_for_it_ends_the_job() {
-    let file = std::env::temp_dir().join(format!("pgas-left-{}.json", std::process::id()));
+/// Rank 0 leaves. It waits for the figures of the others, which do `then` and wait for it. Returns
+/// their errors.
+fn leave_early(name: &str, then: fn(World) -> Result<()>) -> Vec<String> {
+    let file = std::env::temp_dir().join(format!("pgas-{name}-{}.json", std::process::id()));
     let mut config = config(Statistics::Total);
     config.statistics_file = Some(file.display().to_string());
     // A test that fails is not to hang.
     config.timeout = Some(Duration::from_secs(60));
     let ended = loopback::run_with(3, &config, |world| {
         if world.rank() == Rank::ZERO {
-            return String::new();
+            return Ok(());
         }
-        world.barrier().unwrap_err().to_string()
+        then(world)
     });
-    let left = "rank 0 has left the job while others wait for it in a barrier";
-    assert!(
-        ended[1..].iter().all(|text| text.contains(left)),
-        "{ended:?}"
-    );
     let text = fs::read_to_string(&file).unwrap();
     fs::remove_file(&file).unwrap();
     let outcome = "\"outcome\":\"rank 0 leaves while others wait for it\"";
     assert!(text.contains(outcome), "{text}");
+    let errors = ended.into_iter().filter_map(Result::err);
+    errors.map(|error| error.to_string()).collect()
+}
+
+#[test]
+fn a_rank_that_leaves_with_statistics_while_others_wait_for_it_ends_the_job() {
+    let told = leave_early("left", |world| world.barrier());
+    let left = "rank 0 has left the job while others wait for it in a barrier";
+    assert!(told.len() == 2 && told.iter().all(|text| text.contains(left)));
+}
+
+/// The others wait in no call for what they have begun, only in the end.
+#[test]
+fn a_rank_that_leaves_with_statistics_is_awaited_also_at_the_end_of_the_others() {
+    leave_early("left-behind", |world| {
+        drop(world.barrier_nb());
+        Ok(())
+    });
+    leave_early("left-a-loop", |world| {
+        let mut barrier = world.barrier_nb();
+        while !barrier.is_complete()? {
+            world.progress()?;
+        }
+        Ok(())
+    });
 }
 
 #[test]
