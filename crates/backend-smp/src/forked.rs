@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use pgas_core::backend::{HandlerId, MessageClass, Offer, Sent};
 use pgas_core::config::Progress;
+use pgas_core::stats::Unit;
 use pgas_core::{Config, Error, InPlace, Lock, Rank, World};
 use pgas_testkit::drop_in_child;
 
@@ -110,4 +111,26 @@ fn what_fails_in_a_forked_child_does_not_fail_the_job() {
     world.barrier().unwrap();
     // With one rank a barrier does not wait.
     while world.progress().unwrap() {}
+}
+
+#[test]
+fn work_that_a_forked_child_drops_goes_on() {
+    let config = config();
+    let memory = create_job(1, &config).unwrap();
+    let observer = Observer::new(&memory).unwrap();
+    let world = join(memory, 0, &config).unwrap();
+    let is_over = || {
+        observer.look().unwrap()[0]
+            .live
+            .as_ref()
+            .unwrap()
+            .work
+            .as_ref()
+            .unwrap()
+            .is_over
+    };
+    let work = drop_in_child(world.work("long", 7, Unit::Bytes));
+    assert!(!is_over());
+    drop(work);
+    assert!(is_over());
 }

@@ -9,7 +9,8 @@ static ARE_COUNTED: AtomicBool = AtomicBool::new(false);
 
 /// The process that is a rank. A forked child has copies of all that the rank holds, and drops them
 /// if it returns or panics. The drop of whatever others depend on asks
-/// [`is_forked`](Self::is_forked) first: the child would give away what its parent still has.
+/// [`is_forked`](Self::is_forked) first: the child would give away what its parent still has. A child
+/// that was made by `clone` instead of `fork` must drop nothing: nobody may tell it from the rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     id: u32,

@@ -60,7 +60,8 @@ impl GatheredSteps<'_> {
 impl Drop for GatheredSteps<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.steps != steps::NONE {
+        // The parent of a forked child counts them itself.
+        if self.steps != steps::NONE && !self.world.is_forked() {
             // By value, so that the steps of a loop need not be in memory.
             count(self.world, self.steps);
         }

@@ -149,6 +149,10 @@ impl World {
     /// Serves messages that have arrived and advances operations in flight, without waiting;
     /// returns whether there was any work. Every call that waits does this itself.
     ///
+    /// In a handler only the transport works. What consists of several operations, such as a
+    /// collective, a strided transfer or a put with a signal, goes on when the handler is over: chain
+    /// to it instead of asking whether it is complete.
+    ///
     /// # Errors
     ///
     /// Errors of the transport; the oldest error of a handler that no call has returned yet, such

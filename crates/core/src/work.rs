@@ -153,7 +153,8 @@ impl Work<'_> {
 
 impl Drop for Work<'_> {
     fn drop(&mut self) {
-        if !self.is_inner {
+        // A forked child has no part in the work of its parent.
+        if !self.is_inner && !self.world.is_forked() {
             let world = self.world;
             let all = || world.all_works();
             world.works().end(world.now(), self.done.get(), all);
