@@ -57,15 +57,17 @@ impl<T: Send + 'static> Setter<T> {
 
 /// Whether the message alone is lost: the failure of the job is known to all ranks.
 fn is_lost(error: &Error, to: Rank) -> bool {
-    !error.is_of_communication() || says_left(error, to)
+    !matches!(error, Error::RankFailed(_)) || says_left(error, to)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use pgas_core::backend::loopback;
 
     use crate::{Completes, PgasFuture, Promise, RemoteCalls as _, quiet};
-    use pgas_core::{Error, Rank, Result, World};
+    use pgas_core::{Config, Error, Rank, Result, World};
 
     /// More elements without bytes than a value may have.
     const TOO_MANY: usize = 70_000;
@@ -131,6 +133,20 @@ mod tests {
         drop(call_after(&world, promise.future()));
         drop(promise);
         assert_eq!(n_lost(&world), 0);
+    }
+
+    #[test]
+    fn a_message_for_which_there_is_no_room_in_time_is_lost() {
+        let mut config = Config::default();
+        config.timeout = Some(Duration::from_millis(1));
+        let world = loopback::worlds(1, &config).unwrap().remove(0);
+        crate::attach(&world).unwrap();
+        let handle = crate::state::am(&world).unwrap().handle;
+        let late = world.wait_for("room", || Ok(false)).unwrap_err();
+        assert!(matches!(late, Error::Timeout(_)), "{late}");
+        let send = |()| Err::<(), _>(late);
+        drop(PgasFuture::ready(()).and_send(handle, world.rank(), send));
+        assert_eq!(n_lost(&world), 1);
     }
 
     #[test]
