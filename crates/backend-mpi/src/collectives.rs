@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -196,7 +197,8 @@ impl Shared {
     fn send(&self, mpi: &Mpi, comm: &Comm, to: i32, tag: i32, pair: Pair) -> Result<()> {
         let pair = Box::new(pair);
         let bytes = (&raw const *pair).cast::<u8>();
-        // SAFETY: the pair stays in its box until `reap` has found it sent.
+        // SAFETY: the pair stays in its box until `reap` has found it sent; if MPI cannot tell, for
+        // ever.
         let request = unsafe { sys::isend(mpi, comm, (to, tag), (bytes, PAIR_BYTES)) }?;
         lock(&self.sending).push((pair, request));
         Ok(())
@@ -204,9 +206,11 @@ impl Shared {
 
     fn reap(&self, mpi: &Mpi) -> Result<()> {
         let mut failure = Ok(());
-        lock(&self.sending).retain_mut(|(_, request)| match sys::test(mpi, request) {
+        lock(&self.sending).retain_mut(|(pair, request)| match sys::test(mpi, request) {
             Ok(is_sent) => !is_sent,
             Err(error) => {
+                // MPI may read it still.
+                Box::leak(mem::take(pair));
                 failure = Err(error);
                 false
             }

@@ -182,8 +182,8 @@ impl Inbox {
         Ok(index)
     }
 
-    /// Takes the message of a completion in buffer `index`. There is none if the completion only
-    /// returns the buffer, or is an error.
+    /// Takes the message of a completion without an error in buffer `index`. There is none if the
+    /// completion only returns the buffer.
     pub(crate) fn take(&mut self, index: usize, completion: &Completion) -> Result<Option<Bytes>> {
         let takes_many = self.shape.takes_many;
         let Some(incoming) = self.buffers.get_mut(index).filter(|it| it.is_posted) else {
@@ -193,7 +193,7 @@ impl Inbox {
             incoming.is_released = true;
             self.n_posted -= 1;
         }
-        let is_message = completion.error.is_none() && (completion.is_received || !takes_many);
+        let is_message = completion.is_received || !takes_many;
         let start = incoming.buffer.range().0.addr();
         let address = if takes_many {
             completion.address

@@ -46,8 +46,6 @@ struct Outgoing {
     kind: usize,
     /// The present or last receiver of its bytes.
     to: u32,
-    /// Whether libfabric has it. It may report an error twice.
-    is_lent: bool,
 }
 
 /// Buffers to send from.
@@ -91,8 +89,7 @@ impl Outbox {
 
     /// Records that the send from buffer `index` is complete.
     pub(crate) fn has_sent(&mut self, index: usize) {
-        if let Some(outgoing) = self.sends.get_mut(index).filter(|it| it.is_lent) {
-            outgoing.is_lent = false;
+        if let Some(outgoing) = self.sends.get(index) {
             self.free_sends[outgoing.kind].push(index);
             self.n_busy -= 1;
         }
@@ -166,7 +163,6 @@ impl Outbox {
         if matches!(begun, Ok(Begun::Yes)) {
             self.n_busy += 1;
             self.sends[index].to = to;
-            self.sends[index].is_lent = true;
         }
     }
 
@@ -194,7 +190,6 @@ impl Outbox {
             buffer,
             kind,
             to: self.rank,
-            is_lent: false,
         });
         self.n_sends[kind] += 1;
         Ok(Some(index))

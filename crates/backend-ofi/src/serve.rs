@@ -89,8 +89,7 @@ impl Network {
         let Ok(index) = usize::try_from(completion.number >> 2) else {
             return Ok(());
         };
-        if completion.number == Completion::OF_TRIAL {
-            // It comes too late, or after an error, which `tcp;ofi_rxm` reports twice.
+        if completion.is_of_trial() {
             return Ok(());
         }
         let kind = completion.number & KINDS;
@@ -109,10 +108,9 @@ impl Network {
                 // Such a completion does not say to whom.
                 None => self.has_broken(self.rank, format!("could not send a message ({text})")),
             }
-            if kind == OPERATION {
-                // It never completes, and makes the job fail.
-                return Ok(());
-            }
+            // An operation never completes, and makes the job fail. A buffer stays libfabric's: the
+            // error may be reported once more, when the buffer would be in use again.
+            return Ok(());
         }
         match kind {
             OPERATION => {

@@ -5,6 +5,7 @@
 )]
 
 use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,9 @@ use crate::sys::{
 /// The maximum time of a trial. A provider that does what it says takes some microseconds, or
 /// milliseconds on a busy host, if a thread of its own executes atomics.
 const LIMIT: Duration = Duration::from_secs(2);
+
+/// Trials of this process.
+static N_TRIALS: AtomicU64 = AtomicU64::new(0);
 
 /// A provider, as the examination sees it.
 pub(crate) trait Examined {
@@ -62,7 +66,8 @@ pub(crate) fn attempt(
     let Some(cell) = words.take() else {
         return Answer::Missing;
     };
-    let context = Context::new(Completion::OF_TRIAL);
+    let number = Completion::of_trial(N_TRIALS.fetch_add(1, Ordering::Relaxed));
+    let context = Context::new(number);
     let until = Instant::now() + LIMIT;
     let mut completions = Vec::new();
     let mut is_begun = false;
@@ -84,7 +89,7 @@ pub(crate) fn attempt(
             break;
         }
         let mut ended = completions.drain(..);
-        if let Some(completion) = ended.find(|it| it.number == Completion::OF_TRIAL) {
+        if let Some(completion) = ended.find(|it| it.number == number) {
             // SAFETY: the atomic is complete.
             let found = unsafe { words.result(&cell, step.ty().bytes()) };
             words.give_back(cell);
@@ -189,5 +194,43 @@ impl Examined for OwnWord<'_> {
                 Answer::Missing
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pgas_core::backend::{AtomicCall, AtomicOp, AtomicType};
+
+    use super::*;
+    use crate::outbox::SLOT_BYTES;
+    use crate::sys::find;
+
+    /// Some versions of `tcp;ofi_rxm` report an error of an atomic twice.
+    #[test]
+    fn an_atomic_that_is_refused_does_not_answer_for_the_next_one() {
+        let info = find(Some("tcp;ofi_rxm"), None).unwrap().swap_remove(0);
+        let info = info.with_atomics();
+        let mut endpoint = Endpoint::open(info, 1, 64, SLOT_BYTES).unwrap();
+        let mut words = Words::new(&mut endpoint, 4).unwrap();
+        let address = endpoint.address().unwrap();
+        let peer = endpoint.insert(&address).unwrap();
+        let mut own = OwnWord::open(&mut endpoint, &mut words, peer).unwrap();
+        let load = Order::Fetch(AtomicCall {
+            op: AtomicOp::Load,
+            ty: AtomicType::U64,
+            operand: 0,
+        });
+        let right = own.target;
+        for _ in 0..3 {
+            own.target = Target {
+                key: right.key ^ 0x55,
+                ..right
+            };
+            assert!(matches!(own.try_on(7, load), Answer::Refused(_)));
+            own.target = right;
+            let tried = Tried { found: 7, after: 7 };
+            assert_eq!(own.try_on(7, load), Answer::Is(tried));
+        }
+        assert!(own.close().is_none());
     }
 }

@@ -61,8 +61,17 @@ pub(crate) struct Completion {
 impl Completion {
     /// In the place of a number: a send that has none, as it was complete on return, has failed.
     pub(crate) const WITHOUT_CONTEXT: u64 = 3;
-    /// The number of all trials before the job begins.
-    pub(crate) const OF_TRIAL: u64 = 1 << 2 | Self::WITHOUT_CONTEXT;
+
+    /// The number of the trial with this index, before the job begins. Each has its own: an error of
+    /// one may be reported once more when the next one has begun.
+    pub(crate) fn of_trial(index: u64) -> u64 {
+        (index + 1) << 2 | Self::WITHOUT_CONTEXT
+    }
+
+    /// Whether it is of a trial: then it comes too late, or once more.
+    pub(crate) fn is_of_trial(&self) -> bool {
+        self.number & 3 == Self::WITHOUT_CONTEXT && self.number != Self::WITHOUT_CONTEXT
+    }
 }
 
 /// Memory of a peer: the peer's place in the table of addresses, the address, and the key.
