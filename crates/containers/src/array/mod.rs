@@ -41,6 +41,7 @@ pub use local::{LocalArray, LocalMatrix, Tile, TileMut};
 pub use matrix::DMatrix;
 
 use std::ops::Range;
+use std::ptr;
 
 use pgas_core::{GlobalPtr, Pod, Team, World};
 
@@ -90,9 +91,10 @@ fn checked_run(start: usize, n: usize, len: usize) -> Range<usize> {
     start..start + n
 }
 
-/// Whether both teams have the same members in the same order.
+/// Whether both teams are of one world, and have the same members in the same order.
 fn are_same_members(team: &Team, other: &Team) -> bool {
-    team.id() == other.id() || team.ranks().eq(other.ranks())
+    ptr::eq(team.world().config(), other.world().config())
+        && (team.id() == other.id() || team.ranks().eq(other.ranks()))
 }
 
 /// With `PGAS_CHECK=1` an error if the ranks give different values to fill an array with.

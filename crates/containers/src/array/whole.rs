@@ -177,7 +177,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Panics
     ///
-    /// If `other` has another length, or is dealt out in another way.
+    /// If `other` has another length, is dealt out in another way, or is of another world.
     ///
     /// # Examples
     ///

@@ -194,7 +194,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Panics
     ///
-    /// If `other` has another shape, other tiles, or other members.
+    /// If `other` has another shape, other tiles, or other members, or is of another world.
     ///
     /// # Examples
     ///

@@ -406,8 +406,9 @@ impl<T: Object, M: Member> Distributor<T, M> {
         }
     }
 
-    /// Receives the elements that have come, without waiting, and returns them. Elements for other
-    /// ranks are passed on.
+    /// Receives the elements that have come and returns them, without waiting for others to come.
+    /// Elements for other ranks are passed on, for which it may wait until there is room, as
+    /// [`send`](Self::send) does.
     ///
     /// # Cost
     ///

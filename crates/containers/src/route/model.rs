@@ -193,6 +193,10 @@ impl Model {
         message_bytes: f64,
     ) {
         let n_lanes = route.n_lanes_of(hop);
+        if n_lanes == 0 {
+            // No ranks send nothing.
+            return;
+        }
         let bytes = self.round_bytes / f64::from(n_lanes);
         let messages = (bytes / message_bytes).ceil().max(1.0);
         // Lanes of a hop lead to ranks whose numbers differ by multiples of the digit's place
@@ -231,6 +235,12 @@ mod tests {
     }
 
     const MESSAGE: u64 = 32 << 10;
+
+    #[test]
+    fn no_ranks_send_nothing() {
+        let predicted = Model::shipped().predict(&Route::direct(0), flat(0), MESSAGE);
+        assert_eq!((predicted.n_messages, predicted.time_ns), (0.0, 0.0));
+    }
 
     #[test]
     fn the_shipped_figures_are_read() {

@@ -206,7 +206,8 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
         let sizes = [rows as u64, columns as u64];
         team.barrier_within()?;
         let about = About::of::<T>(&sizes);
-        let mine = share(team, rows);
+        // Rows without elements may be as many as a number can say.
+        let mine = share(team, if columns > 0 { rows } else { 0 });
         let n = (mine.len() as u64).saturating_mul(columns as u64);
         save(team, dir.as_ref(), MATRIX, (&[about], n), |parts| {
             for row in mine.clone() {

@@ -95,7 +95,18 @@ impl<'a> Part<'a> {
         <T::Repr as Repr<T>>::write(element, &mut self.block)?;
         self.info.elements += 1;
         self.work.add(1);
+        self.check(self.info.bytes + self.block.len() as u64)?;
         self.write(BLOCK)
+    }
+
+    /// An error if there are more elements than `bytes` bytes may be.
+    fn check(&self, bytes: u64) -> Result<()> {
+        if (Info { bytes, ..self.info }).is_possible() {
+            return Ok(());
+        }
+        let n = self.info.elements;
+        let text = format!("{n} elements without bytes are too many");
+        Err(storage(&self.path, text))
     }
 
     /// Writes whole blocks of at least `least` bytes.
@@ -115,13 +126,7 @@ impl<'a> Part<'a> {
 
     pub(super) fn finish(mut self) -> Result<Info> {
         self.write(1)?;
-        if !self.info.is_possible() {
-            let n = self.info.elements;
-            return Err(storage(
-                &self.path,
-                format!("{n} elements without bytes are too many"),
-            ));
-        }
+        self.check(self.info.bytes)?;
         self.file.sync_all().map_err(|e| refused(&self.path, e))?;
         Ok(self.info)
     }
@@ -192,7 +197,10 @@ fn read_bytes(path: &Path, info: Info) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{name, number_in};
+    use pgas_core::backend::loopback;
+    use pgas_core::stats::Unit;
+
+    use super::*;
 
     #[test]
     fn only_files_with_names_of_ours_are_parts() {
@@ -213,5 +221,16 @@ mod tests {
         ] {
             assert_eq!(number_in(foreign), None, "{foreign}");
         }
+    }
+
+    #[test]
+    fn the_first_element_that_is_too_many_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let world = loopback::world();
+        let work = world.work("the test", 0, Unit::Elements);
+        let mut part = Part::create(&dir.path().join("part"), &work).unwrap();
+        part.info.elements = EMPTY - 1;
+        part.push(&()).unwrap();
+        assert!(matches!(part.push(&()), Err(Error::Storage(_))));
     }
 }

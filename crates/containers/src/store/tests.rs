@@ -656,3 +656,12 @@ fn a_panic_at_the_end_of_long_work_is_told_to_the_others() {
         .unwrap();
     }
 }
+
+#[test]
+fn a_matrix_of_rows_without_elements_is_saved_however_many_they_are() {
+    let (dir, world) = (tempdir().unwrap(), loopback::world());
+    let matrix = DMatrix::new(&world, [usize::MAX, 0], [1, 1], 0_u8).unwrap();
+    matrix.save(dir.path()).unwrap();
+    let again = DMatrix::<u8>::load(&world, dir.path(), [1, 1]).unwrap();
+    assert_eq!(again.shape(), [usize::MAX, 0]);
+}

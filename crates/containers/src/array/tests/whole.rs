@@ -289,6 +289,15 @@ fn a_product_of_arrays_is_that_of_the_elements_with_the_same_index() {
 }
 
 #[test]
+fn a_product_with_an_array_of_another_world_is_refused() {
+    let [world, other] = [loopback::world(), loopback::world()];
+    let [x, y] = [&world, &other].map(|world| DArray::new(world, 9, EVERY[0], &1_u64).unwrap());
+    assert!(is_refused(|| x.dot(&y)));
+    let [x, y] = [&world, &other].map(|world| DMatrix::new(world, [3, 3], [2, 2], 1_u64).unwrap());
+    assert!(is_refused(|| x.dot(&y)));
+}
+
+#[test]
 fn a_product_of_matrices_is_that_of_the_elements_in_the_same_row_and_column() {
     everywhere(3, |world| {
         // A rank has several chunks of the last, and places without an element in each.

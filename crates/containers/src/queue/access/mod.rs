@@ -14,6 +14,7 @@ use pgas_lockfree::word;
 use super::ring::{Control, LocalRing, QueueBlock, Ring, index};
 use super::ticket::{self, Seen, Side, Size, Tickets, Word, Words};
 use crate::object::{Object, SlotOf};
+use crate::wait::until;
 use crate::{Error, Result};
 
 /// The name of an operation, for reports of its waits.
@@ -61,7 +62,7 @@ impl Marks<'_> {
     fn wait(&self, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResult<()> {
         let _waits = part_of_at(WHOLE, self.at);
         let what = "an element of a queue that another rank works on";
-        self.world.wait_for(what, ready)
+        until(self.world, what, ready)
     }
 
     /// A fetching atomic, which is complete on return.

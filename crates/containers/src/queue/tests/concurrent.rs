@@ -5,8 +5,8 @@ use std::slice;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use pgas_core::Config;
 use pgas_core::backend::loopback;
+use pgas_core::{Config, as_handler};
 
 use super::*;
 use crate::queue::access::Request;
@@ -426,6 +426,31 @@ fn elements_that_are_too_many_for_a_message_are_popped_and_pushed_all() {
             assert!(queue.pop_many(usize::MAX).unwrap() == elements);
         }
         world.barrier().unwrap();
+    });
+}
+
+/// The word that says how many elements are there is behind, until somebody looks at the marks.
+#[test]
+fn a_handler_pops_and_pushes_where_others_have_ended_in_another_order() {
+    everywhere(1, |world| {
+        let queue = queue::<u64>(&world, 2);
+        let write = |ring: &Ring<u64>, tickets: Tickets| {
+            queue.push(2).unwrap();
+            ring.write(tickets.first, 1)
+        };
+        queue.ring().perform(Request::push(1, true), write).unwrap();
+        let pop = || as_handler(|| queue.pop()).unwrap();
+        assert_eq!([pop(), pop(), pop()], [Some(1), Some(2), None]);
+        queue.push_slice(&[3, 4]).unwrap();
+        let read = |ring: &Ring<u64>, tickets: Tickets| {
+            assert_eq!(queue.pop().unwrap(), Some(4));
+            ring.read(tickets.first).map(drop)
+        };
+        queue.ring().perform(Request::pop(1, true), read).unwrap();
+        let push = |value| as_handler(|| queue.push(value)).unwrap();
+        push(5);
+        push(6);
+        assert_eq!([pop(), pop(), pop()], [Some(5), Some(6), None]);
     });
 }
 
