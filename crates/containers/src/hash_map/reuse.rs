@@ -1,7 +1,8 @@
 //! Reuse of the slots of removed keys ([why](pgas_lockfree::slots::reclaim)), in maps that enable
 //! it and whose slots are all local.
 
-use std::mem::{self, ManuallyDrop};
+use std::cell::Cell;
+use std::mem;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -83,9 +84,9 @@ pub(super) struct Sections {
     /// The words of this rank.
     own: NearArray<Words>,
     n_ranks: usize,
-    /// The word numbers of this rank's threads. A thread that ends leaves its number to another
+    /// What this rank's threads know of their sections. A thread that ends leaves it to another
     /// thread.
-    numbers: ThreadLocal<usize>,
+    threads: ThreadLocal<OfThread>,
     /// Threads that have asked for a number.
     n_threads: AtomicUsize,
     /// Keys whose slots this rank has reclaimed.
@@ -93,30 +94,29 @@ pub(super) struct Sections {
     _memory: Symmetric<u8>,
 }
 
+/// What a thread knows of its sections.
+struct OfThread {
+    /// The number of its word.
+    number: usize,
+    /// Its open sections on a shared word, which does not tell whose they are.
+    n_open: Cell<u64>,
+}
+
 /// An open section of this thread.
 pub(super) struct Section<'a> {
     words: Near<'a, Words>,
-    number: usize,
+    thread: &'a OfThread,
 }
 
 impl Section<'_> {
     #[inline(always)]
     fn begin(&self) {
-        let word = self.words.word64(self.number * LINE);
-        if self.number < N_OWN {
+        let word = self.words.word64(self.thread.number * LINE);
+        if self.thread.number < N_OWN {
             sections::open(word);
         } else {
             sections::open_shared(word);
-        }
-    }
-
-    /// The nesting depth of open sections; 0 if unknown, since the word is shared.
-    fn n_open(&self) -> u64 {
-        let word = self.words.word64(self.number * LINE);
-        if self.number < N_OWN {
-            sections::n_open(word.load(Relaxed))
-        } else {
-            0
+            self.thread.n_open.update(|n| n + 1);
         }
     }
 }
@@ -124,10 +124,11 @@ impl Section<'_> {
 impl Drop for Section<'_> {
     #[inline]
     fn drop(&mut self) {
-        let word = self.words.word64(self.number * LINE);
-        if self.number < N_OWN {
+        let word = self.words.word64(self.thread.number * LINE);
+        if self.thread.number < N_OWN {
             sections::close(word);
         } else {
+            self.thread.n_open.update(|n| n - 1);
             sections::close_shared(word);
         }
     }
@@ -147,7 +148,7 @@ impl Sections {
             all,
             own,
             n_ranks: team.n_ranks() as usize,
-            numbers: ThreadLocal::new(),
+            threads: ThreadLocal::new(),
             n_threads: AtomicUsize::new(0),
             n_emptied: AtomicU64::new(0),
             _memory: memory,
@@ -156,24 +157,30 @@ impl Sections {
 
     #[inline(always)]
     pub(super) fn open(&self) -> Section<'_> {
-        let section = self.own();
+        let (words, thread) = (self.own.block(0, 0), self.thread());
+        let section = Section { words, thread };
         section.begin();
         section
     }
 
-    /// Whether this thread has open sections, as far as is known.
+    /// Whether this thread has open sections.
     pub(super) fn are_open_here(&self) -> bool {
-        ManuallyDrop::new(self.own()).n_open() > 0
+        let OfThread { number, n_open } = self.thread();
+        let n_open = if *number < N_OWN {
+            let word = self.own.block(0, 0).word64(number * LINE).load(Relaxed);
+            sections::n_open(word)
+        } else {
+            n_open.get()
+        };
+        n_open > 0
     }
 
-    /// The section of this thread, without opening it.
     #[inline(always)]
-    fn own(&self) -> Section<'_> {
-        let words = self.own.block(0, 0);
-        let number = *self
-            .numbers
-            .get_or(|| self.n_threads.fetch_add(1, Relaxed).min(N_OWN));
-        Section { words, number }
+    fn thread(&self) -> &OfThread {
+        self.threads.get_or(|| OfThread {
+            number: self.n_threads.fetch_add(1, Relaxed).min(N_OWN),
+            n_open: Cell::new(0),
+        })
     }
 
     /// Runs the lookup `read`. `None` if slots were reclaimed meanwhile.
@@ -445,6 +452,24 @@ mod tests {
             }
             drop(lock);
             assert!(sections.lock().is_some());
+        });
+        ends.unwrap();
+    }
+
+    #[test]
+    fn a_thread_without_an_own_word_knows_its_sections() {
+        let ends = pgas_smp::threads(1, |world| {
+            let sections = Sections::new(&world.team()).unwrap().unwrap();
+            sections.n_threads.store(N_OWN, Relaxed);
+            let outer = sections.open();
+            drop(sections.open());
+            assert!(sections.are_open_here());
+            thread::scope(|threads| {
+                let other = threads.spawn(|| assert!(!sections.are_open_here()));
+                other.join().unwrap();
+            });
+            drop(outer);
+            assert!(!sections.are_open_here());
         });
         ends.unwrap();
     }
