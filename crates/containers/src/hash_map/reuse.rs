@@ -4,11 +4,13 @@
 use std::cell::Cell;
 use std::mem;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pgas_core::process::discard_panic;
 use pgas_core::rma::{Block, Near, NearArray};
 use pgas_core::{Error as CoreError, GlobalPtr, OwnWait, Symmetric, Team, World, in_handler};
 use pgas_lockfree::memory::Memory as _;
@@ -329,10 +331,16 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, 
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
-    /// The home slot of the key in `slot`, if the key can be read.
+    /// The home slot of the key in `slot`, if the key can be read and hashed. A panic of the hasher
+    /// must not end the operation that reclaims: it is about another key, and may have changed the
+    /// map.
     fn home_in(&self, slot: &GlobalSlot<K, V, R>) -> Result<Option<Position>> {
-        let key = <K::Repr as Repr<K>>::load(slot.key()?, self.heap());
-        Ok(key.ok().map(|key| self.shape.ring.home(self.hash(&key))))
+        let Ok(key) = <K::Repr as Repr<K>>::load(slot.key()?, self.heap()) else {
+            return Ok(None);
+        };
+        let hash = catch_unwind(AssertUnwindSafe(|| self.hash(&key)));
+        let hash = hash.map_err(discard_panic).ok();
+        Ok(hash.map(|hash| self.shape.ring.home(hash)))
     }
 
     /// Reclaims the slots of removed keys among the next slots of the ring. Returns whether it

@@ -15,6 +15,7 @@ use pgas_lockfree::slots::state::StateWord;
 
 use super::*;
 use crate::hash_map::Combine;
+use crate::hash_map::reuse::REMOVALS_PER_RECLAIM;
 use crate::object::{Encoded, KeyHasher};
 use crate::testing::{Unlucky, assert_names_panic, panic_in_round, told_of_a_panic};
 use crate::{HashMapBuffer, MultiMap};
@@ -394,5 +395,27 @@ fn a_hasher_that_panics_leaves_no_long_value_behind() {
             map.table.shape.hasher.0.store(false, Ordering::Relaxed);
             insert().unwrap();
         }
+    });
+}
+
+/// The one that hashes another key, after the key of the call is gone.
+#[test]
+fn a_hasher_that_panics_while_slots_are_reclaimed_costs_no_value() {
+    everywhere(1, |world| {
+        let hasher = Moody(Arc::new(false.into()));
+        let map = HashMap::<u32, String, _, _>::with_hasher(&world, 200, hasher).unwrap();
+        let map = map.reuse_slots().unwrap();
+        map.insert(&300, "three".to_owned()).unwrap();
+        let n = u32::try_from(REMOVALS_PER_RECLAIM).unwrap();
+        for key in 0..n {
+            map.insert(&key, key.to_string()).unwrap();
+        }
+        map.table.shape.hasher.0.store(true, Ordering::Relaxed);
+        for key in 0..n {
+            assert_eq!(map.take(&key).unwrap(), Some(key.to_string()));
+        }
+        map.table.shape.hasher.0.store(false, Ordering::Relaxed);
+        assert_eq!(map.find(&300).unwrap().as_deref(), Some("three"));
+        assert_eq!(map.len().unwrap(), 1);
     });
 }
