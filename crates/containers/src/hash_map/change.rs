@@ -5,6 +5,7 @@ use std::panic::Location;
 
 use super::HashMap;
 use super::operations::{GetOrInsert, Remove, Take, Update};
+use super::outcome::Taken;
 use super::phase::{Changes, Phase};
 use super::slot::LayoutOf;
 use super::slot::layout::ValueKind;
@@ -220,7 +221,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`remove`](Self::remove); [`Error::Codec`](crate::Error::Codec) if the value is no `V`,
-    /// and then it stays.
+    /// and then it stays. By a message the key's home rank reads the value first: if it can, and
+    /// this rank cannot, the key is removed.
     ///
     /// # Examples
     ///
@@ -250,8 +252,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         K: FoundBy<Q>,
     {
         const { check_takes::<K, V>() }
-        let taken = self.table.perform::<Take, _>(key, |_| Ok(()))?;
-        Ok(taken.map(|taken| taken.value))
+        Taken::value_of(self.table.perform::<Take, _>(key, |_| Ok(()))?)
     }
 }
 

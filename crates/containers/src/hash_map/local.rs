@@ -6,7 +6,7 @@ use super::HashMap;
 use super::found::FoundSlot;
 use super::op::OnKey;
 use super::operations::{Find, Fold, Insert, Take};
-use super::outcome::Inserted;
+use super::outcome::{Inserted, Taken};
 use super::phase::Local;
 use super::slot::Access;
 use super::table::dispatch_own_slots;
@@ -125,8 +125,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     where
         K: FoundBy<Q>,
     {
-        let taken = self.own::<Take, _>(key, |_| Ok(()))?.flatten();
-        Ok(taken.map(|taken| taken.value))
+        Taken::value_of(self.own::<Take, _>(key, |_| Ok(()))?.flatten())
     }
 
     /// The value of `key`, if it is on this rank.

@@ -123,7 +123,8 @@ pub(super) fn too_long() -> Error {
 
 /// A value that is taken out of the map.
 pub(super) struct Taken<V: Object> {
-    pub(super) value: V,
+    /// What the rank that asked could read of the answer. The value is gone in any case.
+    value: Result<V>,
     /// What a rank that serves answers. It is there before the value is taken out, since afterwards
     /// nothing may fail.
     sent: Option<(SlotOf<V>, Heap)>,
@@ -141,8 +142,14 @@ impl<V: Object> Taken<V> {
             }
             sent = Some((slot, parcel));
         }
-        let value = <V::Repr as Repr<V>>::decode(loaded)?;
+        let value = Ok(<V::Repr as Repr<V>>::decode(loaded)?);
         Ok(Self { value, sent })
+    }
+
+    /// The value, after the removal is counted.
+    #[inline]
+    pub(super) fn value_of(taken: Option<Self>) -> Result<Option<V>> {
+        taken.map(|taken| taken.value).transpose()
     }
 }
 
@@ -158,18 +165,21 @@ impl<V: Object> Outcome<V> for Option<Taken<V>> {
     fn to_answer(&self, answered: &Heap) -> Result<Self::Answer> {
         let slot = match self {
             None => return Ok(Pair::new(0, SlotOf::<V>::new_zeroed())),
-            Some(Taken { value, sent: None }) => object::to_slot(value, answered)?,
             Some(Taken {
                 sent: Some((slot, parcel)),
                 ..
             }) => object::unpack::<V>(*slot, parcel, answered)?,
+            Some(Taken { value, sent: None }) => {
+                let value = value.as_ref().expect("it was read here");
+                object::to_slot(value, answered)?
+            }
         };
         Ok(Pair::new(1, slot))
     }
 
     #[inline]
     fn of_answer(answer: Self::Answer, parcel: &Heap) -> Result<Self> {
-        let value = <Option<V> as Outcome<V>>::of_answer(answer, parcel)?;
+        let value = <Option<V> as Outcome<V>>::of_answer(answer, parcel).transpose();
         let sent = None;
         Ok(value.map(|value| Taken { value, sent }))
     }

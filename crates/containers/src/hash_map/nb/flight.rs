@@ -12,7 +12,7 @@ use zerocopy::IntoBytes as _;
 use super::super::hash::Hash;
 use super::super::op::OnKey;
 use super::super::operations::{Find, Replace, Update};
-use super::super::outcome::Outcome as _;
+use super::super::outcome::Outcome;
 use super::super::phase::Atomic;
 use super::super::remote::request;
 use super::super::served::OnShards;
@@ -190,10 +190,26 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         K: FoundBy<Q>,
         O: OnKey<K, V, Given: Pod, Outcome: Send> + 'static,
     {
+        self.perform_nb_to::<O, Q, O::Outcome>(key, given, Ok)
+    }
+
+    /// As [`perform_nb`](Self::perform_nb), for what `finish` makes of the outcome when it is counted.
+    #[track_caller]
+    pub(super) fn perform_nb_to<O, Q: ?Sized, T>(
+        &self,
+        key: &Q,
+        given: impl Fn(&Heap) -> Result<O::Given> + Send + 'static,
+        finish: fn(O::Outcome) -> Result<T>,
+    ) -> Result<PgasFuture<T>>
+    where
+        K: FoundBy<Q>,
+        O: OnKey<K, V, Given: Pod, Outcome: Send> + 'static,
+        T: Outcome<V> + Send + 'static,
+    {
         if self.is_at_once() {
             // Dropped after the key is counted, as in `Common::step`.
-            let given = &given;
-            return self.perform::<O, Q>(key, given).map(PgasFuture::ready);
+            let done = self.perform::<O, Q>(key, &given)?;
+            return finish(done).map(PgasFuture::ready);
         }
         let of_key = K::key_by(key)?;
         let hash = self.shape.hash(&of_key);
@@ -204,11 +220,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if let Some(done) = near? {
             self.count(O::EFFECT, O::is_change(&done).into());
             end(performing, done.was_there());
-            return Ok(PgasFuture::ready(done));
+            return finish(done).map(PgasFuture::ready);
         }
         let common = Arc::clone(&self.common);
-        let step = async move { common.step::<O>(&of_key, given).await };
-        start_as(self.world(), performing, step, O::Outcome::was_there)
+        let step = async move { common.step::<O>(&of_key, given).await.and_then(finish) };
+        start_as(self.world(), performing, step, T::was_there)
     }
 
     /// The row in the statistics of an operation in flight. Where slots are reused it has none.

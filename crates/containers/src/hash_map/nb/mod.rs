@@ -9,6 +9,7 @@ use pgas_core::atomics::AtomicNumber;
 use super::change::check_takes;
 use super::op::Add;
 use super::operations::{Contains, Find, GetOrInsert, Insert, Remove, Take};
+use super::outcome::Taken;
 use super::phase::{Changes, Finds, Inserts, Phase};
 use super::{HashMap, Inserted};
 use crate::Result;
@@ -212,8 +213,9 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         K: FoundBy<Q>,
     {
         const { check_takes::<K, V>() }
-        let taken = self.table.perform_nb::<Take, _>(key, |_| Ok(()))?;
-        Ok(taken.then(|taken| taken.map(|taken| taken.value)))
+        let value = Taken::value_of;
+        self.table
+            .perform_nb_to::<Take, _, _>(key, |_| Ok(()), value)
     }
 }
 

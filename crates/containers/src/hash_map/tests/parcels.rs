@@ -1,5 +1,6 @@
 //! Keys and values that are longer than their slots, between ranks that serve each other.
 
+use std::cell::Cell;
 use std::collections::HashMap as Model;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use super::super::{Combine, Inserted};
 use super::concurrent::Random;
 use super::*;
 use crate::object::{Encoded, FoundBy};
+use crate::testing::assert_names_panic;
 
 /// Runs `body` on ranks that serve each other.
 fn served(n_ranks: u32, body: impl Fn(World) + Sync) {
@@ -415,6 +417,64 @@ fn a_value_that_is_taken_need_not_be_written_once_more() {
                 assert_eq!(map.take(key).unwrap(), Some(value()));
                 assert_eq!(map.take(key).unwrap(), None);
                 REFUSES.store(false, Ordering::Relaxed);
+            }
+        }
+        world.barrier().unwrap();
+        assert_eq!(map.len().unwrap(), 0);
+    });
+}
+
+/// Texts that cannot be read on a thread that is `BLIND`.
+#[derive(Debug, PartialEq)]
+struct Dim(String);
+
+thread_local! {
+    static BLIND: Cell<bool> = const { Cell::new(false) };
+}
+
+enum Dimly {}
+
+impl Codec<Dim> for Dimly {
+    type Array<const N: usize> = Each<Self>;
+
+    fn encode(value: &Dim, out: &mut Encoder) -> crate::Result<()> {
+        out.put(&value.0)
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> crate::Result<Dim> {
+        assert!(!BLIND.get(), "not here");
+        input.get().map(Dim)
+    }
+}
+
+impl Wire for Dim {
+    type By = Dimly;
+}
+
+impl Object for Dim {
+    type Repr = Encoded<28>;
+}
+
+/// Its home rank can read it, and has removed it.
+#[test]
+fn a_value_that_cannot_be_read_where_it_is_taken_is_counted() {
+    served(2, |world| {
+        let map = map::<u64, Dim>(&world, 64);
+        let keys: [u64; 2] = remote_numbers(&map);
+        if world.rank() == Rank::ZERO {
+            for (key, len) in keys.iter().zip([10, 1000]) {
+                for in_flight in [false, true] {
+                    map.insert(key, Dim(text(*key, len))).unwrap();
+                    BLIND.set(true);
+                    let taken = if in_flight {
+                        map.take_nb(key).and_then(|taken| taken.wait())
+                    } else {
+                        map.take(key)
+                    };
+                    BLIND.set(false);
+                    assert_names_panic(&taken.unwrap_err(), "not here");
+                    assert_eq!(map.find(key).unwrap(), None);
+                }
             }
         }
         world.barrier().unwrap();
