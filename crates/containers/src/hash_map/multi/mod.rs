@@ -9,8 +9,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
-use pgas_core::part_of;
 use pgas_core::process::discard_panic;
+use pgas_core::{as_handler, part_of};
 
 use super::HashMap;
 use super::hash::RapidHasher;
@@ -306,6 +306,12 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         Numbers::of(word.expect("it is there")).span()
     }
 
+    /// The map of the values.
+    #[cfg(test)]
+    pub(super) const fn values(&self) -> &HashMap<(K, u64), V, Atomic, S> {
+        &self.values
+    }
+
     /// The first step of a removal.
     #[cfg(test)]
     pub(super) fn pass_all(&self, key: &K) {
@@ -397,8 +403,22 @@ impl<K: Object, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
             } else {
                 self.values.remove(key)
             };
+            if matches!(is_removed, Err(Error::InHandler { .. } | Error::Timeout(_))) {
+                self.remove_later(key);
+            }
             (is_removed, value)
         }))
+    }
+
+    /// Removes a value that nobody looks for any more, when the rank is done that works on a slot on
+    /// the way to it. An error cannot be helped: the caller is told of the first one.
+    #[cold]
+    fn remove_later<Q: ?Sized>(&self, key: &Numbered<'_, Q>)
+    where
+        K: FoundBy<Q>,
+    {
+        // As a handler does, in which it may not wait once more.
+        drop(as_handler(|| self.values.remove_nb(key)));
     }
 }
 

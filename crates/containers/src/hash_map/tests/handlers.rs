@@ -11,6 +11,7 @@ use pgas_lockfree::slots::{ReadValue, SlotMemory as _};
 use super::*;
 use crate::hash_map::reuse::REMOVALS_PER_RECLAIM;
 use crate::hash_map::{Inserted, MultiMap};
+use crate::object::KeyHasher;
 
 type Wide = [u64; 5];
 
@@ -234,5 +235,42 @@ fn tasks_change_lists_whose_slots_are_used_again() {
         let n = u64::from(world.n_ranks()) * 3 * 10;
         assert_eq!(lists.count(&1).unwrap(), n);
         world.barrier().unwrap();
+    });
+}
+
+/// Has one hash for all keys.
+struct Constant;
+
+impl KeyHasher for Constant {
+    fn hash(&self, _: &[u8]) -> u64 {
+        7
+    }
+}
+
+#[test]
+fn values_that_a_removal_cannot_reach_at_once_do_not_stay() {
+    alone(|world| {
+        let lists = MultiMap::<u64, Wide, _, _>::with_hasher(&world, 64, Constant).unwrap();
+        for key in 0..2 {
+            lists.insert(&key, [key; 5]).unwrap();
+        }
+        // Another rank seems to insert what was inserted first, in the home slot of all values.
+        let table = &lists.values().table;
+        let view = table.view_local(table.local.as_ref().unwrap());
+        let hash = view.hash(&(0, 0));
+        let slot = view.home(hash).slot;
+        let swap = |from, to| slot.swap_state(from, to).unwrap().unwrap();
+        let state = slot.load_state().unwrap();
+        let reserved = StateWord::reserved(hash.fingerprint());
+        swap(state, reserved);
+        let refused = as_handler(|| lists.remove(&1)).unwrap_err();
+        let lost = refused.lost;
+        assert!(matches!(lost.first, crate::Error::InHandler { .. }) && lost.n == 1);
+        swap(reserved, state);
+        world.progress().unwrap();
+        assert_eq!(lists.len().unwrap(), 1);
+        assert_eq!(lists.local_iter().count(), 1);
+        assert_eq!(lists.find(&0).unwrap(), [[0; 5]]);
+        assert!(lists.find(&1).unwrap().is_empty());
     });
 }
