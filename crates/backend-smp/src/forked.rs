@@ -120,14 +120,8 @@ fn work_that_a_forked_child_drops_goes_on() {
     let observer = Observer::new(&memory).unwrap();
     let world = join(memory, 0, &config).unwrap();
     let is_over = || {
-        observer.look().unwrap()[0]
-            .live
-            .as_ref()
-            .unwrap()
-            .work
-            .as_ref()
-            .unwrap()
-            .is_over
+        let live = observer.look().unwrap()[0].live.clone().unwrap();
+        live.work.unwrap().is_over
     };
     let work = drop_in_child(world.work("long", 7, Unit::Bytes));
     assert!(!is_over());

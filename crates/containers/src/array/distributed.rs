@@ -72,8 +72,8 @@ impl<T: Object> DArray<T> {
     /// # Errors
     ///
     /// On every rank: [`Error::Mismatch`] if the ranks give different lengths or distributions, and
-    /// with `PGAS_CHECK=1` if they give different values; [`Error::Argument`] for blocks of no elements, [`Exhausted`](pgas_core::Error::Exhausted) if
-    /// the symmetric heap has no room; [`Error::Codec`] if `initial` cannot be encoded, and
+    /// with `PGAS_CHECK=1` if they give different values; [`Error::Argument`] for blocks of no
+    /// elements, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room; [`Error::Codec`] if `initial` cannot be encoded, and
     /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks where it can.
     #[track_caller]
     pub fn new(

@@ -171,7 +171,8 @@ fn leave_early(name: &str, then: fn(World) -> Result<()>) -> Vec<String> {
 fn a_rank_that_leaves_with_statistics_while_others_wait_for_it_ends_the_job() {
     let told = leave_early("left", |world| world.barrier());
     let left = "rank 0 has left the job while others wait for it in a barrier";
-    assert!(told.len() == 2 && told.iter().all(|text| text.contains(left)));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|text| text.contains(left)), "{told:?}");
 }
 
 /// The others wait in no call for what they have begun, only in the end.
